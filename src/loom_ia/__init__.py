@@ -1,0 +1,1 @@
+"""Loom-IA: an asynchronous engine for agents that do real work."""

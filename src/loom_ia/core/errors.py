@@ -1,0 +1,208 @@
+"""Every error that this package raises, as one tree.
+
+    LoomError
+    ├── ConfigError            the configuration is at fault; lists every problem with its place
+    ├── CallerError            the caller is at fault
+    │   ├── UnknownAgent · UnknownRun · UnknownSession · UnknownApproval
+    │   ├── RunExists          (also a ValueError)
+    │   ├── ApprovalStale      already decided, expired, or several are pending
+    │   ├── DecisionRefused    not a decision, or edited arguments that the tool refuses
+    │   ├── UnstorableValue    names the path of what the journal cannot hold
+    │   └── UnusableId
+    ├── OutsideError           the outside world is at fault
+    │   ├── ModelError         carries the kind that decides retry and fallback
+    │   └── ToolError          a message that a tool addresses to the model
+    ├── RaceError              somebody else acts on the same run
+    │   ├── ClaimConflict      another driver holds the lease
+    │   └── RunMoved           the run was closed by somebody else
+    ├── JournalError           the journal is at fault
+    │   ├── JournalCorrupted   damage in the middle, with its place
+    │   ├── JournalBusy        transient: trying again may work
+    │   ├── NewerJournal       written by a version that this one cannot drive
+    │   └── SessionUnreadable
+    └── InternalError          a bug of this package
+
+An error is raised with an English template and its parameters. `str()` gives English; the edge
+translates the template and fills the same parameters, so that no text is matched anywhere.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+
+class LoomError(Exception):
+    """Base of the tree: an English `template` and the `params` that fill it."""
+
+    def __init__(self, template: str, /, **params: object) -> None:
+        super().__init__(template)
+        self.template = template
+        self.params = params
+
+    def __str__(self) -> str:
+        return self.template.format_map(self.params) if self.params else self.template
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One fault of a configuration: where it is, what it is, and what to do about it.
+
+    `line` counts from 1 and is None when the configuration was built in Python. `path` is the
+    key as a reader would write it, such as `models[HAIKU].max_tokens`. `template` and `params`
+    give the sentence, as in `LoomError`.
+    """
+
+    file: str
+    line: int | None
+    path: str
+    template: str
+    params: dict[str, object]
+
+    @property
+    def message(self) -> str:
+        """The sentence in English."""
+        return self.template.format_map(self.params) if self.params else self.template
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line is not None else self.file
+        return f"{place}: {self.path} — {self.message}" if self.path else f"{place}: {self.message}"
+
+
+class ConfigError(LoomError):
+    """Say everything that is wrong in a configuration at once, sorted by place.
+
+    `problems` is never empty; `str()` has one line for each.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("the configuration has {count} problem(s)", count=len(problems))
+        self.problems = tuple(sorted(problems, key=lambda p: (p.file, p.line or 0, p.path)))
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
+class CallerError(LoomError):
+    """The caller asked for something that cannot be."""
+
+
+class UnknownAgent(CallerError):
+    """No agent bears that name."""
+
+
+class UnknownRun(CallerError):
+    """No run bears that id in this journal."""
+
+
+class UnknownSession(CallerError):
+    """No session bears that id in this journal."""
+
+
+class UnknownApproval(CallerError):
+    """No request for that call id; the message lists the pending ones."""
+
+
+class RunExists(CallerError, ValueError):
+    """The chosen run id was used already; nothing was written."""
+
+
+class ApprovalStale(CallerError):
+    """The request was decided or expired already, or the caller must say which one."""
+
+
+class DecisionRefused(CallerError):
+    """What was given is not a decision, or carries arguments that the tool refuses.
+
+    Nothing was written; the request stays open.
+    """
+
+
+class UnstorableValue(CallerError, ValueError):
+    """A value that JSON, and so the journal, cannot hold; the message names its path."""
+
+
+class UnusableId(CallerError, ValueError):
+    """An id that a file name cannot hold: it must match `[A-Za-z0-9][A-Za-z0-9._-]{0,127}`."""
+
+
+class OutsideError(LoomError):
+    """Something outside this package failed."""
+
+
+ModelErrorKind = Literal[
+    "transient",
+    "overloaded",
+    "quota_exhausted",
+    "context_overflow",
+    "auth",
+    "invalid_request",
+    "content_filtered",
+    "truncated",
+    "unavailable",
+]
+
+
+class ModelError(OutsideError):
+    """A model call failed; `kind` says whether trying again or elsewhere can help."""
+
+    def __init__(self, kind: ModelErrorKind, template: str, /, **params: object) -> None:
+        super().__init__(template, **params)
+        self.kind: ModelErrorKind = kind
+
+
+class ToolError(OutsideError):
+    """Raised by a tool to tell the model, in exactly these words, why the call failed."""
+
+    def __init__(self, message: str, /) -> None:
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return self.template
+
+
+class RaceError(LoomError):
+    """Somebody else acts on the same run; this side wrote nothing."""
+
+
+class ClaimConflict(RaceError):
+    """Another driver holds the lease of `run_id`, as `worker_id`, until `lease_until` (UTC)."""
+
+    def __init__(self, run_id: str, worker_id: str, lease_until: datetime) -> None:
+        super().__init__(
+            "run {run_id} is driven by {worker_id} until {lease_until}",
+            run_id=run_id,
+            worker_id=worker_id,
+            lease_until=lease_until.isoformat(timespec="seconds"),
+        )
+        self.run_id = run_id
+        self.worker_id = worker_id
+        self.lease_until = lease_until
+
+
+class RunMoved(RaceError):
+    """The run was closed or taken elsewhere while this driver worked on it."""
+
+
+class JournalError(LoomError):
+    """The journal could not do what was asked."""
+
+
+class JournalCorrupted(JournalError):
+    """Damage in the middle of a journal, with its place; nothing is guessed around it."""
+
+
+class JournalBusy(JournalError):
+    """The journal did not answer in time; trying again may work."""
+
+
+class NewerJournal(JournalError):
+    """The journal holds events that this version cannot understand well enough to drive."""
+
+
+class SessionUnreadable(JournalError):
+    """A session's journal could not be read, so nothing was written to it."""
+
+
+class InternalError(LoomError):
+    """A bug of this package: please report it."""

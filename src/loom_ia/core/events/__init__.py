@@ -1,0 +1,57 @@
+"""What can happen: one class per event, the envelope, the catalogue, the written forms."""
+
+from loom_ia.core.events.approval import (
+    ApprovalExpired,
+    ApprovalGranted,
+    ApprovalRejected,
+    ApprovalRequested,
+)
+from loom_ia.core.events.catalogue import CATALOGUE
+from loom_ia.core.events.codec import from_line, to_line
+from loom_ia.core.events.envelope import SCHEMA_VERSION, Draft, Event, Opaque, Payload
+from loom_ia.core.events.message import UserMessage
+from loom_ia.core.events.model import ModelResponded
+from loom_ia.core.events.query import EventQuery
+from loom_ia.core.events.run import (
+    RunCancelled,
+    RunClaimed,
+    RunCompleted,
+    RunFailed,
+    RunFinalizing,
+    RunResumed,
+    RunStarted,
+    StepCompleted,
+    StepStarted,
+)
+from loom_ia.core.events.schema import event_schema
+from loom_ia.core.events.tool import ToolCalled, ToolCompleted
+
+__all__ = [
+    "CATALOGUE",
+    "SCHEMA_VERSION",
+    "ApprovalExpired",
+    "ApprovalGranted",
+    "ApprovalRejected",
+    "ApprovalRequested",
+    "Draft",
+    "Event",
+    "EventQuery",
+    "ModelResponded",
+    "Opaque",
+    "Payload",
+    "RunCancelled",
+    "RunClaimed",
+    "RunCompleted",
+    "RunFailed",
+    "RunFinalizing",
+    "RunResumed",
+    "RunStarted",
+    "StepCompleted",
+    "StepStarted",
+    "ToolCalled",
+    "ToolCompleted",
+    "UserMessage",
+    "event_schema",
+    "from_line",
+    "to_line",
+]

@@ -1,0 +1,53 @@
+"""Every event type there is, and the published schema of an event.
+
+To add one: write its class beside its family, and add it here.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from loom_ia.core.events.approval import (
+    ApprovalExpired,
+    ApprovalGranted,
+    ApprovalRejected,
+    ApprovalRequested,
+)
+from loom_ia.core.events.envelope import Payload
+from loom_ia.core.events.message import UserMessage
+from loom_ia.core.events.model import ModelResponded
+from loom_ia.core.events.run import (
+    RunCancelled,
+    RunClaimed,
+    RunCompleted,
+    RunFailed,
+    RunFinalizing,
+    RunResumed,
+    RunStarted,
+    StepCompleted,
+    StepStarted,
+)
+from loom_ia.core.events.tool import ToolCalled, ToolCompleted
+
+_ALL: Final[tuple[type[Payload], ...]] = (
+    RunStarted,
+    RunClaimed,
+    StepStarted,
+    StepCompleted,
+    RunFinalizing,
+    RunCompleted,
+    RunFailed,
+    RunCancelled,
+    RunResumed,
+    UserMessage,
+    ModelResponded,
+    ToolCalled,
+    ToolCompleted,
+    ApprovalRequested,
+    ApprovalGranted,
+    ApprovalRejected,
+    ApprovalExpired,
+)
+
+CATALOGUE: Final[Mapping[str, type[Payload]]] = MappingProxyType({p.TYPE: p for p in _ALL})
+"""Payload classes by event type."""

@@ -1,0 +1,22 @@
+"""The one base of everything that is written down: frozen, closed, and small on disk."""
+
+from operator import not_
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Value(BaseModel):
+    """A frozen value that serialises. Unknown fields are refused, except when reading a journal."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def sparse(default: Any, **options: Any) -> Any:
+    """Declare a field that is left out of the written form while it is empty.
+
+    `default` must be falsy, so that what the reader puts back is what the writer had.
+    """
+    if default:
+        raise ValueError("a sparse field needs a falsy default")
+    return Field(default, exclude_if=not_, **options)

@@ -1,0 +1,115 @@
+"""What a message is made of: typed blocks that belong to no provider.
+
+File bytes never stand in a block that is stored: a file is a reference to an artifact.
+"""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from loom_ia.core.json import JsonObject, JsonValue, readable
+from loom_ia.core.model.base import Value, sparse
+
+
+class Block(Value):
+    """What every block may carry: a cache mark, and what its provider wants back untouched."""
+
+    cache_breakpoint: bool = sparse(False)
+    provider_meta: dict[str, JsonObject] = sparse({})
+
+
+class TextBlock(Block):
+    """Plain text."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class JsonBlock(Block):
+    """A JSON document."""
+
+    type: Literal["json"] = "json"
+    data: JsonValue
+
+
+class ArtifactBlock(Block):
+    """A file by reference: `artifact://<tenant>/<session>/<sha256>.<ext>`, `size` in bytes."""
+
+    type: Literal["artifact"] = "artifact"
+    uri: str
+    media_type: str
+    size: int
+    name: str = sparse("")
+
+
+class ReasoningBlock(Block):
+    """What a model thought, with the model that may read it again."""
+
+    type: Literal["reasoning"] = "reasoning"
+    text: str
+    model_id: str = sparse("")
+
+
+class ToolCallBlock(Block):
+    """A call that the model asks for, with arguments as it wrote them."""
+
+    type: Literal["tool_call"] = "tool_call"
+    call_id: str
+    name: str
+    arguments: JsonObject = Field(default_factory=dict)
+
+
+OutputBlock: TypeAlias = Annotated[
+    TextBlock | JsonBlock | ArtifactBlock, Field(discriminator="type")
+]
+
+
+class ToolOutput(Value):
+    """What a tool gave back: blocks for the model, `data` for code.
+
+    `is_error` marks a result that tells the model what went wrong.
+    """
+
+    blocks: tuple[OutputBlock, ...] = sparse(())
+    data: JsonValue = Field(None, exclude_if=lambda value: value is None)
+    is_error: bool = sparse(False)
+
+    @classmethod
+    def of_text(cls, text: str, *, is_error: bool = False) -> "ToolOutput":
+        """Wrap `text`; empty text gives no block."""
+        return cls(blocks=(TextBlock(text=text),) if text else (), is_error=is_error)
+
+    @classmethod
+    def of_error(cls, text: str) -> "ToolOutput":
+        """Wrap a sentence that tells the model what went wrong."""
+        return cls(blocks=(TextBlock(text=text),), is_error=True)
+
+    @property
+    def text(self) -> str:
+        """The text of the blocks, JSON documents included, one per line."""
+        return "\n".join(block_text(block) for block in self.blocks)
+
+
+class ToolResultBlock(Block):
+    """The result of the call `call_id`."""
+
+    type: Literal["tool_result"] = "tool_result"
+    call_id: str
+    output: ToolOutput
+
+
+AnyBlock: TypeAlias = Annotated[
+    TextBlock | JsonBlock | ArtifactBlock | ReasoningBlock | ToolCallBlock | ToolResultBlock,
+    Field(discriminator="type"),
+]
+
+
+def block_text(block: TextBlock | JsonBlock | ArtifactBlock) -> str:
+    """Read a block as a person would."""
+    match block:
+        case TextBlock():
+            return block.text
+        case JsonBlock():
+            return readable(block.data)
+        case ArtifactBlock():
+            return block.name or block.uri

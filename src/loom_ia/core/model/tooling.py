@@ -1,0 +1,42 @@
+"""What a decision may know of a tool: its name, its schema and its declarations, no live object."""
+
+from typing import Literal, TypeAlias
+
+from pydantic import Field
+
+from loom_ia.core.json import JsonObject, digest
+from loom_ia.core.model.base import Value
+
+SideEffects: TypeAlias = Literal["none", "reversible", "irreversible"]
+ApprovalMode: TypeAlias = Literal["never", "always"]
+OnUnknown: TypeAlias = Literal["error", "pause"]
+ToolKind: TypeAlias = Literal["python"]
+
+
+class ToolSpec(Value):
+    """A tool as the model sees it and as the engine treats it.
+
+    `input_schema` is a JSON Schema (Draft 2020-12) of type object. `timeout` is in seconds, None
+    for no limit. `side_effects` and `idempotent` decide what may be started again after a crash;
+    `on_unknown` what becomes of a call whose end nobody saw.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    description: str
+    input_schema: JsonObject
+    kind: ToolKind = "python"
+    side_effects: SideEffects = "none"
+    approval: ApprovalMode = "never"
+    idempotent: bool = False
+    on_unknown: OnUnknown = "error"
+    timeout: float | None = Field(30.0, gt=0)
+
+    @property
+    def may_run_again(self) -> bool:
+        """Whether a call that was interrupted can simply be started again."""
+        return self.side_effects == "none" or self.idempotent
+
+
+def arguments_digest(tool_name: str, arguments: JsonObject) -> str:
+    """Identify what a human approves: exactly this tool with exactly these arguments."""
+    return digest({"tool": tool_name, "arguments": arguments})

@@ -1,0 +1,36 @@
+"""What a model call consumed, in tokens."""
+
+from loom_ia.core.model.base import Value, sparse
+
+
+class Usage(Value):
+    """Tokens of one call or of a sum of calls.
+
+    `input_tokens` excludes what came from or went to the cache; `reasoning_tokens` are already
+    inside `output_tokens`.
+    """
+
+    input_tokens: int = sparse(0)
+    output_tokens: int = sparse(0)
+    cache_read_tokens: int = sparse(0)
+    cache_write_tokens: int = sparse(0)
+    reasoning_tokens: int = sparse(0)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Everything that the model read."""
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+    @property
+    def total_tokens(self) -> int:
+        """Everything that the model read and wrote."""
+        return self.prompt_tokens + self.output_tokens
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+        )

@@ -1,0 +1,28 @@
+"""What the outside world must honour: signatures only. Nothing else in the core sees them."""
+
+from loom_ia.core.ports.clock import Clock
+from loom_ia.core.ports.journal import (
+    Damage,
+    DriverLocks,
+    HeldLock,
+    Journal,
+    SequenceConflict,
+    SessionEntry,
+    SessionPage,
+)
+from loom_ia.core.ports.models import ModelClient
+from loom_ia.core.ports.tools import Tool, ToolContext
+
+__all__ = [
+    "Clock",
+    "Damage",
+    "DriverLocks",
+    "HeldLock",
+    "Journal",
+    "ModelClient",
+    "SequenceConflict",
+    "SessionEntry",
+    "SessionPage",
+    "Tool",
+    "ToolContext",
+]

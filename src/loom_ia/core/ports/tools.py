@@ -1,0 +1,56 @@
+"""A tool that can be called, and what it is told about its call."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from loom_ia.core.ids import CallId, RunId, SessionId, TenantId
+from loom_ia.core.json import JsonObject
+from loom_ia.core.model.caller import CallerContext
+from loom_ia.core.model.content import ToolOutput
+from loom_ia.core.model.tooling import ToolSpec
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool may know of its call; a parameter of this type is filled in and never shown.
+
+    `idempotency_key` is the same each time the same call is launched again. `resumed` tells that
+    the call was launched before and its end not seen. `should_stop` turns true when the run was
+    cancelled or the time is over: a long tool asks it and leaves early.
+    """
+
+    tenant_id: TenantId
+    session_id: SessionId
+    run_id: RunId
+    call_id: CallId
+    agent: str
+    caller: CallerContext = field(default_factory=CallerContext)
+    idempotency_key: str = ""
+    resumed: bool = False
+    should_stop: Callable[[], bool] = _never
+
+
+class Tool(Protocol):
+    """One tool of an agent."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What decisions and models know of it."""
+        ...
+
+    async def check(self, arguments: JsonObject) -> str | None:
+        """Tell, path first, why `arguments` cannot run; None when they can. Has no effect."""
+        ...
+
+    async def call(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """Act. Raises `ToolError` to tell the model something, anything else to fail the call.
+
+        Also raises `UnstorableValue` when the result cannot be kept. The timeout of the spec is
+        applied by the caller of this method.
+        """
+        ...

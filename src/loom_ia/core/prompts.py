@@ -1,0 +1,105 @@
+"""Every text that the engine itself puts in front of a model, in each language.
+
+Models read the language of their agent; people read theirs through `loom_ia.i18n`.
+"""
+
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+Language: TypeAlias = Literal["en", "fr"]
+
+TextName: TypeAlias = Literal[
+    "unknown_tool",
+    "no_tools",
+    "unreadable_arguments",
+    "invalid_arguments",
+    "tool_failed",
+    "tool_timed_out",
+    "tool_unstorable",
+    "unknown_effect",
+    "unknown_effect_timeout",
+    "rejected",
+    "rejected_without_reason",
+    "rejected_before",
+    "expired",
+    "cancelled_call",
+    "cancelled_run",
+    "edited",
+    "conclude",
+    "pending",
+    "empty_result",
+]
+
+_EN: Final[dict[TextName, str]] = {
+    "unknown_tool": "There is no tool {name!r}. Available tools: {names}.",
+    "no_tools": "There is no tool {name!r}: no tool is available here.",
+    "unreadable_arguments": "The arguments are not a JSON object: {text}",
+    "invalid_arguments": "Invalid arguments, correct them and call again: {problem}",
+    "tool_failed": "The tool failed: {error}",
+    "tool_timed_out": "The tool did not answer within {seconds} s.",
+    "tool_unstorable": "The tool returned a value that cannot be kept: {problem}",
+    "unknown_effect": (
+        "This call was interrupted and it is not known whether it took effect. "
+        "It was not started again. Do not assume either; say so to the user."
+    ),
+    "unknown_effect_timeout": (
+        "This call did not answer within {seconds} s and it is not known whether it took effect. "
+        "It was not started again. Do not assume either; say so to the user."
+    ),
+    "rejected": "A human refused this call: {reason}. Do not try it again.",
+    "rejected_without_reason": "A human refused this call. Do not try it again.",
+    "rejected_before": (
+        "A human already refused this call with the same arguments. Do not try it again."
+    ),
+    "expired": "Nobody approved this call in time; it was not made. Do not try it again.",
+    "cancelled_call": "The run was cancelled before this call ended.",
+    "cancelled_run": "(This run was cancelled.)",
+    "edited": "Note: a human changed {fields} before this call was made.",
+    "conclude": (
+        "You may not call any more tools. Conclude now with what you know, "
+        "and say what could not be done."
+    ),
+    "pending": "Actions of this conversation still await a human decision: {actions}",
+    "empty_result": "(no result)",
+}
+
+_FR: Final[dict[TextName, str]] = {
+    "unknown_tool": "L'outil {name!r} n'existe pas. Outils disponibles : {names}.",
+    "no_tools": "L'outil {name!r} n'existe pas : aucun outil n'est disponible ici.",
+    "unreadable_arguments": "Les arguments ne sont pas un objet JSON : {text}",
+    "invalid_arguments": "Arguments invalides, corrige-les et rappelle l'outil : {problem}",
+    "tool_failed": "L'outil a échoué : {error}",
+    "tool_timed_out": "L'outil n'a pas répondu en {seconds} s.",
+    "tool_unstorable": "L'outil a rendu une valeur impossible à conserver : {problem}",
+    "unknown_effect": (
+        "Cet appel a été interrompu et on ne sait pas s'il a eu son effet. "
+        "Il n'a pas été relancé. Ne suppose ni l'un ni l'autre ; dis-le à l'utilisateur."
+    ),
+    "unknown_effect_timeout": (
+        "Cet appel n'a pas répondu en {seconds} s et on ne sait pas s'il a eu son effet. "
+        "Il n'a pas été relancé. Ne suppose ni l'un ni l'autre ; dis-le à l'utilisateur."
+    ),
+    "rejected": "Un humain a refusé cet appel : {reason}. N'essaie plus.",
+    "rejected_without_reason": "Un humain a refusé cet appel. N'essaie plus.",
+    "rejected_before": (
+        "Un humain a déjà refusé cet appel avec les mêmes arguments. N'essaie plus."
+    ),
+    "expired": "Personne n'a validé cet appel à temps ; il n'a pas été fait. N'essaie plus.",
+    "cancelled_call": "Le run a été annulé avant la fin de cet appel.",
+    "cancelled_run": "(Ce run a été annulé.)",
+    "edited": "Note : un humain a modifié {fields} avant que cet appel soit fait.",
+    "conclude": (
+        "Tu ne peux plus appeler d'outils. Conclus maintenant avec ce que tu sais, "
+        "et dis ce qui n'a pas pu être fait."
+    ),
+    "pending": "Des actions de cette conversation attendent encore une décision humaine : {actions}",
+    "empty_result": "(aucun résultat)",
+}
+
+TEXTS: Final = MappingProxyType({"en": MappingProxyType(_EN), "fr": MappingProxyType(_FR)})
+
+
+def prompt_text(language: Language, name: TextName, /, **params: object) -> str:
+    """Give the text `name` in `language`, filled with `params`."""
+    template = TEXTS[language][name]
+    return template.format_map(params) if params else template

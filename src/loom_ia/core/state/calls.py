@@ -1,0 +1,134 @@
+"""A call on the table, from the moment a model asks for it to the moment its result is known.
+
+A call is settled once it has an output. A call that was launched and has none was either launched
+by the open step, and is running, or by an earlier one, and was interrupted: its effect is unknown.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from loom_ia.core.ids import CallId, SpanId
+from loom_ia.core.json import JsonObject
+from loom_ia.core.model.content import ToolOutput
+
+QuestionKind: TypeAlias = Literal["approve", "unknown_effect"]
+ExpiryAction: TypeAlias = Literal["deny", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A human, a rule or a function said yes, for one launch."""
+
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The answer is no, for this reason."""
+
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """Nobody answered in time; `action` says what becomes of the call."""
+
+    action: ExpiryAction
+
+
+Verdict: TypeAlias = Granted | Rejected | Expired
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a human must answer about a call.
+
+    `digest` identifies the exact tool and arguments that were shown; `launches` how often the call
+    had been launched when it was asked, so that an answer never covers a later launch.
+    """
+
+    kind: QuestionKind
+    digest: str
+    arguments: JsonObject
+    reason: str
+    asked_at: datetime
+    expire_at: datetime | None
+    launches: int
+    verdict: Verdict | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the answer is still awaited."""
+        return self.verdict is None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a tool. `arguments` are those that will run, edits by a human included.
+
+    `problem` tells why the arguments cannot run; `edited` names the fields that a human changed.
+    """
+
+    call_id: CallId
+    name: str
+    arguments: JsonObject
+    problem: str = ""
+    edited: tuple[str, ...] = ()
+    question: Question | None = None
+    launches: int = 0
+    launched_in: SpanId = ""
+    span: SpanId = ""
+    launched_at: datetime | None = None
+    output: ToolOutput | None = None
+    unknown: bool = False
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the model can be told a result."""
+        return self.output is not None
+
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether a question about this call is open."""
+        return self.output is None and self.question is not None and self.question.is_open
+
+    @property
+    def is_interrupted_or_running(self) -> bool:
+        """Whether it was launched and its end is not known yet."""
+        return self.launches > 0 and self.output is None
+
+    @property
+    def answer(self) -> Verdict | None:
+        """The verdict that bears on the next launch, if any."""
+        question = self.question
+        return question.verdict if question and question.launches == self.launches else None
+
+    def asked(self, question: Question) -> "Call":
+        """Put a question; an unknown end is forgotten until it is answered."""
+        return replace(self, question=question, output=None, unknown=False)
+
+    def answered(self, verdict: Verdict, edited: JsonObject | None) -> "Call":
+        """Take the first answer to an open question; a later one changes nothing."""
+        question = self.question
+        if question is None or not question.is_open:
+            return self
+        call = replace(self, question=replace(question, verdict=verdict))
+        if edited is None:
+            return call
+        names = sorted(self.arguments.keys() | edited.keys())
+        changed = tuple(n for n in names if self.arguments.get(n) != edited.get(n))
+        return replace(call, arguments=edited, edited=changed)
+
+    def launched(self, span: SpanId, step: SpanId, at: datetime) -> "Call":
+        """Start the call in the step whose span is `step`."""
+        return replace(
+            self, launches=self.launches + 1, span=span, launched_in=step, launched_at=at
+        )
+
+    def completed(self, output: ToolOutput, *, unknown: bool) -> "Call":
+        """Take the result; a result that is already known stays, unless its end was unknown."""
+        if self.output is not None and not self.unknown:
+            return self
+        return replace(self, output=output, unknown=unknown)

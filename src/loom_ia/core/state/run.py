@@ -1,0 +1,394 @@
+"""What a run is now, as a fold of its facts.
+
+Nothing here is ever stored or serialised, and the status is computed from the facts, so that no
+transition can contradict them. Each method takes what one event says and gives the next state;
+all are total: a fact that no longer applies changes nothing.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+from loom_ia.core.ids import CallId, RunId, SessionId, SpanId, TenantId
+from loom_ia.core.json import JsonObject
+from loom_ia.core.model.caller import CallerContext
+from loom_ia.core.model.content import TextBlock, ToolCallBlock, ToolOutput, ToolResultBlock
+from loom_ia.core.model.messages import Message
+from loom_ia.core.model.usage import Usage
+from loom_ia.core.prompts import Language, prompt_text
+from loom_ia.core.state.calls import Call, Expired, Granted, Question, Rejected
+from loom_ia.core.state.conversation import Conversation
+
+
+class Status(StrEnum):
+    """Where a run stands."""
+
+    READY_FOR_MODEL = "ready_for_model"
+    AWAITING_TOOLS = "awaiting_tools"
+    WAITING_CHILD = "waiting_child"
+    PAUSED = "paused"
+    FINALIZING = "finalizing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the run is over."""
+        return self in _CLOSED
+
+
+_CLOSED = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
+
+StepEffect: TypeAlias = Literal["model_call", "tool_batch"]
+FinalizingReason: TypeAlias = Literal["iterations"]
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a run is from its first fact on."""
+
+    run_id: RunId
+    tenant_id: TenantId
+    session_id: SessionId
+    root_run_id: RunId
+    agent: str
+    language: Language
+    context: CallerContext
+    parent_run_id: RunId | None
+    depth: int
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The effect that was announced last and is not over."""
+
+    number: int
+    effect: StepEffect
+    span: SpanId
+    started_at: datetime
+    done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What the run consumed so far; `cost` in dollars, `calls` of models."""
+
+    usage: Usage = Usage()  # noqa: RUF009 -- frozen, so shared safely
+    cost: float = 0.0
+    calls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who drives. `lock` names the operating-system lock that the driver holds, if any."""
+
+    worker_id: str
+    until: datetime
+    length: timedelta
+    lock: str = ""
+
+    def is_live(self, now: datetime) -> bool:
+        """Whether another driver must keep away, as far as time tells."""
+        return now < self.until
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The run ended with an answer."""
+
+    output: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The run ended without an answer; some kinds may be reopened."""
+
+    error_type: str
+    error: str
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether `run.resumed` may reopen it: the cause lies outside the run and may be gone."""
+        return self.error_type in _RESUMABLE or self.error_type.startswith("model.")
+
+
+_RESUMABLE = frozenset({"timeout", "tool.source_unavailable", "Interrupted"})
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Somebody stopped the run."""
+
+    by: str
+
+
+Outcome: TypeAlias = Completed | Failed | Cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """A run: its header, what was said, the calls on the table, and how it ended if it did."""
+
+    header: Header
+    conversation: Conversation = Conversation()  # noqa: RUF009 -- frozen, so shared safely
+    table: tuple[Call, ...] = ()
+    iterations: int = 0
+    steps: int = 0
+    step: Step | None = None
+    answer: Message | None = None
+    finalizing: FinalizingReason | None = None
+    refused: frozenset[str] = frozenset()
+    spent: Spent = Spent()  # noqa: RUF009 -- frozen, so shared safely
+    lease: Lease | None = None
+    active: timedelta = timedelta()
+    driven_since: datetime | None = None
+    outcome: Outcome | None = None
+    understood: bool = True
+
+    # -- what it is ---------------------------------------------------------------------------
+
+    @property
+    def run_id(self) -> RunId:
+        """The id of the run."""
+        return self.header.run_id
+
+    @property
+    def status(self) -> Status:
+        """The status, computed from the facts."""
+        match self.outcome:
+            case Completed():
+                return Status.COMPLETED
+            case Failed():
+                return Status.FAILED
+            case Cancelled():
+                return Status.CANCELLED
+            case None:
+                return self._open_status()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the run is not over."""
+        return self.outcome is None
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether the run failed in a way that may be reopened."""
+        return isinstance(self.outcome, Failed) and self.outcome.is_resumable
+
+    @property
+    def pending(self) -> tuple[Call, ...]:
+        """The calls that await a human, in order; none once the run is over."""
+        if self.outcome is not None:
+            return ()
+        return tuple(call for call in self.table if call.awaits_answer)
+
+    def call(self, call_id: CallId) -> Call | None:
+        """Find a call on the table."""
+        return next((call for call in self.table if call.call_id == call_id), None)
+
+    def driven(self, now: datetime) -> timedelta:
+        """How long the run was actively driven: closed steps, plus the open drive."""
+        open_for = now - self.driven_since if self.driven_since is not None else timedelta()
+        return self.active + max(open_for, timedelta())
+
+    def _open_status(self) -> Status:
+        if any(not call.is_settled for call in self.table):
+            waiting = all(call.is_settled or call.awaits_answer for call in self.table)
+            return Status.PAUSED if waiting else Status.AWAITING_TOOLS
+        return Status.FINALIZING if self.finalizing else Status.READY_FOR_MODEL
+
+    # -- what its facts do to it ----------------------------------------------------------------
+
+    def heard(self, message: Message) -> "RunState":
+        """Take what the user says."""
+        return replace(self, conversation=self.conversation.add(message))
+
+    def responded(
+        self, message: Message, problems: dict[str, str], usage: Usage, cost: float
+    ) -> "RunState":
+        """Take an answer of the main model: calls go on the table, anything else is the answer."""
+        if self.finalizing and message.calls:
+            message = _without_calls(message)
+        calls = tuple(
+            Call(block.call_id, block.name, block.arguments, problems.get(block.call_id, ""))
+            for block in message.calls
+        )
+        return replace(
+            self,
+            conversation=self.conversation.add(message),
+            table=calls,
+            answer=None if calls else message,
+            iterations=self.iterations + 1,
+            step=replace(self.step, done=True) if self.step else None,
+            spent=Spent(self.spent.usage + usage, self.spent.cost + cost, self.spent.calls + 1),
+        )
+
+    def step_started(
+        self, number: int, effect: StepEffect, span: SpanId, at: datetime
+    ) -> "RunState":
+        """Announce an effect. A model call first clears the table into results to be read."""
+        run = self._table_read() if effect == "model_call" else self
+        return replace(run, step=Step(number, effect, span, at), steps=number)
+
+    def step_completed(self, duration: timedelta, at: datetime) -> "RunState":
+        """Close the open step and count its time."""
+        return replace(self, step=None, active=self.active + duration, driven_since=at)
+
+    def asked(self, call_id: CallId, question: Question) -> "RunState":
+        """Put a question about a call to a human."""
+        call = self.call(call_id)
+        return self._with_call(call.asked(question)) if call else self
+
+    def granted(
+        self, call_id: CallId, verdict: Granted, digest: str, edited: JsonObject | None
+    ) -> "RunState":
+        """Take a yes, only if it is about the bytes that were shown."""
+        call = self.call(call_id)
+        if call is None or call.question is None or call.question.digest != digest:
+            return self
+        run = self._with_call(call.answered(verdict, edited))
+        if edited is None or not call.question.is_open:
+            return run
+        return replace(run, conversation=run.conversation.with_arguments(call_id, edited))
+
+    def turned_down(self, call_id: CallId, verdict: Rejected | Expired) -> "RunState":
+        """Take a no; the same call with the same arguments will not be asked again."""
+        call = self.call(call_id)
+        if call is None or call.question is None or not call.question.is_open:
+            return self
+        run = self._with_call(call.answered(verdict, None))
+        if isinstance(verdict, Expired):
+            return run
+        return replace(run, refused=run.refused | {call.question.digest})
+
+    def launched(self, call_id: CallId, span: SpanId, at: datetime) -> "RunState":
+        """Start a call in the open step."""
+        call = self.call(call_id)
+        step = self.step.span if self.step else ""
+        return self._with_call(call.launched(span, step, at)) if call else self
+
+    def completed(self, call_id: CallId, output: ToolOutput, *, unknown: bool) -> "RunState":
+        """Take the result of a call, also after the run was closed."""
+        call = self.call(call_id)
+        if call is None:
+            return self
+        run = self._with_call(call.completed(output, unknown=unknown))
+        step = run.step
+        if step and step.effect == "tool_batch" and not run.running():
+            return replace(run, step=replace(step, done=True))
+        return run
+
+    def running(self) -> tuple[Call, ...]:
+        """The calls that the open step launched and whose end is not known."""
+        span = self.step.span if self.step else None
+        return tuple(
+            call
+            for call in self.table
+            if call.is_interrupted_or_running and call.launched_in == span
+        )
+
+    def finalized(self, reason: FinalizingReason) -> "RunState":
+        """Ask for a last answer without tools."""
+        return replace(self, finalizing=reason)
+
+    def claimed(self, lease: Lease, at: datetime, *, renewal: bool) -> "RunState":
+        """Give the wheel to a driver. A new one starts afresh what was under way."""
+        if renewal:
+            return replace(self, lease=lease)
+        if lease.until <= at:  # handed back
+            return replace(self, lease=lease, driven_since=None, active=self.driven(at), step=None)
+        return replace(self, lease=lease, step=None, driven_since=at)
+
+    def touched(self, at: datetime) -> "RunState":
+        """Extend the lease of the driver that wrote a fact at that instant."""
+        lease = self.lease
+        if lease is None or at + lease.length <= lease.until:
+            return self
+        return replace(self, lease=replace(lease, until=at + lease.length))
+
+    def closed(self, outcome: Outcome, at: datetime) -> "RunState":
+        """End the run. What was on the table stays, for whoever reopens or reads it."""
+        if self.outcome is not None:
+            return self
+        return replace(
+            self,
+            outcome=outcome,
+            step=None,
+            active=self.driven(at),
+            driven_since=None,
+        )
+
+    def resumed(self) -> "RunState":
+        """Reopen a run that failed in a way that may be gone, with a fresh allowance of time."""
+        if not self.is_resumable:
+            return self
+        return replace(self, outcome=None, active=timedelta(), driven_since=None, step=None)
+
+    def not_understood(self) -> "RunState":
+        """Note a fact of a newer version: the run can be read, not driven."""
+        return replace(self, understood=False)
+
+    # -- small parts ------------------------------------------------------------------------------
+
+    def _with_call(self, call: Call) -> "RunState":
+        table = tuple(call if c.call_id == call.call_id else c for c in self.table)
+        return replace(self, table=table)
+
+    def _table_read(self) -> "RunState":
+        if not self.table:
+            return self
+        results = results_message(self.table, self.header.language)
+        return replace(self, table=(), conversation=self.conversation.add(results))
+
+
+def results_message(table: tuple[Call, ...], language: Language) -> Message:
+    """Give the results of `table` in call order, as the model reads them.
+
+    A call without a result is told as cancelled, so that every call has exactly one result.
+    """
+    return Message(
+        role="tool",
+        blocks=tuple(
+            ToolResultBlock(call_id=call.call_id, output=_readable(call, language))
+            for call in table
+        ),
+    )
+
+
+def _readable(call: Call, language: Language) -> ToolOutput:
+    output = call.output
+    if output is None:
+        return ToolOutput.of_error(prompt_text(language, "cancelled_call"))
+    if not output.blocks:
+        marker = TextBlock(text=prompt_text(language, "empty_result"))
+        output = output.model_copy(update={"blocks": (marker,)})
+    if call.edited and call.launches:
+        fields = ", ".join(call.edited)
+        note = TextBlock(text=prompt_text(language, "edited", fields=fields))
+        output = output.model_copy(update={"blocks": (*output.blocks, note)})
+    return output
+
+
+def _without_calls(message: Message) -> Message:
+    blocks = tuple(block for block in message.blocks if not isinstance(block, ToolCallBlock))
+    return message.model_copy(update={"blocks": blocks or (TextBlock(text=""),)})
+
+
+__all__ = [
+    "Cancelled",
+    "Completed",
+    "Failed",
+    "FinalizingReason",
+    "Header",
+    "Lease",
+    "Outcome",
+    "RunState",
+    "Spent",
+    "Status",
+    "Step",
+    "StepEffect",
+    "results_message",
+]

@@ -1,0 +1,66 @@
+"""What later runs of a session read of an earlier one.
+
+A turn is always valid for every provider, from whatever prefix of the journal it was made: each
+call is followed by exactly one result, in call order, and the last word is the assistant's.
+"""
+
+from dataclasses import dataclass
+
+from loom_ia.core.model.content import ReasoningBlock, TextBlock
+from loom_ia.core.model.messages import Message
+from loom_ia.core.prompts import prompt_text
+from loom_ia.core.state.run import Cancelled, Completed, RunState, results_message
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One finished run as a part of a conversation; `digest` identifies its content."""
+
+    messages: tuple[Message, ...]
+    digest: str
+
+
+def turn_of(run: RunState) -> Turn | None:
+    """Give the turn that `run` leaves in its session.
+
+    Only a root run that was completed or cancelled leaves one: a failed run may be reopened, and
+    an open one is not over.
+    """
+    if run.header.parent_run_id is not None:
+        return None
+    match run.outcome:
+        case Completed():
+            messages = _clean(run.conversation.messages)
+        case Cancelled():
+            messages = _clean(_closed_by_cancel(run))
+        case _:
+            return None
+    return Turn(messages, f"{run.run_id}:{run.conversation.digest}")
+
+
+def _closed_by_cancel(run: RunState) -> tuple[Message, ...]:
+    language = run.header.language
+    messages = run.conversation.messages
+    if run.table:
+        messages = (*messages, results_message(run.table, language))
+    farewell = Message.text("assistant", prompt_text(language, "cancelled_run"))
+    if not messages or messages[-1].role != "assistant":
+        messages = (*messages, farewell)
+    return messages
+
+
+def _clean(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    return tuple(kept for message in messages if (kept := _cleaned(message)) is not None)
+
+
+def _cleaned(message: Message) -> Message | None:
+    if not any(_is_dropped(block) for block in message.blocks):
+        return message
+    blocks = tuple(block for block in message.blocks if not _is_dropped(block))
+    return message.model_copy(update={"blocks": blocks}) if blocks else None
+
+
+def _is_dropped(block: object) -> bool:
+    if isinstance(block, ReasoningBlock):
+        return True
+    return isinstance(block, TextBlock) and not block.text.strip()
