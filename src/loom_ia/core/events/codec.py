@@ -1,8 +1,8 @@
 """The two written forms of an event, and the rules for reading newer ones.
 
 The stored line leaves out what its place, its type or a default gives back: tenant and session
-(the place), root (when it is the run), span (when it is the run's or the event's own), category,
-status, facets and schema version. The full form, for exports, has everything.
+(the place), root (when it is the run), spans (when they are the run's or the event's own),
+category, status, facets and schema version. The full form, for exports, has everything.
 
 Reading is tolerant: unknown fields are ignored and an unknown type is kept opaque. Another schema
 version is refused.
@@ -37,7 +37,7 @@ def to_line(event: Event, *, following: int = 0) -> bytes:
         head.append(f',"root_run_id":{json.dumps(event.root_run_id)}')
     if event.span_id != _default_span(event.payload, event.event_id, run_id):
         head.append(f',"span_id":{json.dumps(event.span_id)}')
-    if event.parent_span_id is not None:
+    if event.parent_span_id not in {None, _default_parent(event.payload, run_id)}:
         head.append(f',"parent_span_id":{json.dumps(event.parent_span_id)}')
     head.append(f',"agent":{json.dumps(event.agent, ensure_ascii=False)}')
     if event.role is not None:
@@ -80,7 +80,7 @@ def from_line(line: bytes | str, *, tenant_id: TenantId, session_id: SessionId) 
             run_id=run_id,
             root_run_id=data.get("root_run_id", run_id),
             span_id=data.get("span_id") or _default_span(payload, event_id, run_id),
-            parent_span_id=data.get("parent_span_id"),
+            parent_span_id=data.get("parent_span_id") or _default_parent(payload, run_id),
             agent=data["agent"],
             role=data.get("role"),
             payload=payload,
@@ -115,6 +115,10 @@ def from_full(value: dict[str, Any]) -> dict[str, Any]:
 
 def _default_span(payload: Payload, event_id: str, run_id: str) -> str:
     return event_id if payload.SPAN == "own" else run_id
+
+
+def _default_parent(payload: Payload, run_id: str) -> str | None:
+    return run_id if payload.SPAN == "own" else None
 
 
 def _reason(error: Exception) -> str:

@@ -1,6 +1,6 @@
 """A model that can be called."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from loom_ia.core.model.chunks import ModelChunk
@@ -16,7 +16,7 @@ class ModelClient(Protocol):
         """The entry of the configuration."""
         ...
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
         """Call the model. The last chunk is `Stopped`; a stream without it was cut.
 
         Raises `ModelError`, before the first chunk or after some. Leaving the iteration closes

@@ -51,6 +51,7 @@ class Tool(Protocol):
         """Act. Raises `ToolError` to tell the model something, anything else to fail the call.
 
         Also raises `UnstorableValue` when the result cannot be kept. The timeout of the spec is
-        applied by the caller of this method.
+        applied by the caller of this method. A call that is cancelled ends only once the tool has
+        really stopped: a function in a thread cannot be cut, so its result is still returned.
         """
         ...

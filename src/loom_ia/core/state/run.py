@@ -325,7 +325,9 @@ class RunState:
         """Reopen a run that failed in a way that may be gone, with a fresh allowance of time."""
         if not self.is_resumable:
             return self
-        return replace(self, outcome=None, active=timedelta(), driven_since=None, step=None)
+        return replace(
+            self, outcome=None, active=timedelta(), driven_since=None, step=None, lease=None
+        )
 
     def not_understood(self) -> "RunState":
         """Note a fact of a newer version: the run can be read, not driven."""

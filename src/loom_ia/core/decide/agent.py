@@ -1,0 +1,59 @@
+"""What happens next in the run of an agent: read this one function.
+
+An open step is performed, a finished one is closed. Then, in this order: an answer ends the run,
+calls on the table advance, and otherwise the model is called again, the last time without tools.
+The function is total: any prefix of any journal has a next move.
+"""
+
+from datetime import datetime, timedelta
+
+from loom_ia.core.decide.calls import decide_calls, has_open_calls, run_calls
+from loom_ia.core.decide.closing import completed, timed_out
+from loom_ia.core.decide.effects import Emit, Finished, Move, Wait
+from loom_ia.core.decide.request import build_request
+from loom_ia.core.events.run import RunFinalizing, StepCompleted, StepStarted
+from loom_ia.core.plan import AgentPlan
+from loom_ia.core.state.run import RunState, Step
+from loom_ia.core.state.session import RunView
+
+
+def decide(view: RunView, plan: AgentPlan, now: datetime) -> Move:
+    """Give the next move of a run, from what it is, what its agent is, and the present instant."""
+    run = view.run
+    if run.outcome is not None:
+        return Finished()
+    if not run.understood:  # a fact of a newer version: only read it
+        return Wait(None)
+    if run.answer is None and _is_out_of_time(run, plan, now):
+        return Emit((timed_out(run, plan.timeout),))
+    if run.step is not None:
+        return _advance_step(view, run.step, plan, now)
+    if run.answer is not None:
+        return Emit((completed(run, run.answer),))
+    if has_open_calls(run, plan):
+        return decide_calls(run, plan, now)
+    if run.table and run.iterations >= plan.max_iterations and not run.finalizing:
+        return Emit((RunFinalizing(reason="iterations"), _model_step(run)))
+    return Emit((_model_step(run),))
+
+
+def _is_out_of_time(run: RunState, plan: AgentPlan, now: datetime) -> bool:
+    return plan.timeout is not None and run.driven(now) >= timedelta(seconds=plan.timeout)
+
+
+def _advance_step(view: RunView, step: Step, plan: AgentPlan, now: datetime) -> Move:
+    if step.done:
+        return Emit((_close_step(step, now),))
+    if step.effect == "model_call":
+        return build_request(view, plan)
+    running = view.run.running()
+    return run_calls(running, plan) if running else Emit((_close_step(step, now),))
+
+
+def _model_step(run: RunState) -> StepStarted:
+    return StepStarted(step_no=run.steps + 1, effect="model_call")
+
+
+def _close_step(step: Step, now: datetime) -> StepCompleted:
+    duration = max(now - step.started_at, timedelta())
+    return StepCompleted(step_no=step.number, duration_ms=round(duration.total_seconds() * 1000))

@@ -1,0 +1,205 @@
+"""What becomes of the calls on the table, whoever put them there.
+
+For each call exactly one thing happens: it is settled (unknown tool, arguments that cannot run,
+refused, expired, unknown effect), a human is asked, it is launched, or it is held while the
+question about it is open. Facts that settle or ask come first, then launches; when every call is
+held, somebody must answer.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from loom_ia.core.decide.closing import failed
+from loom_ia.core.decide.effects import AskApprover, Emit, Move, RunCalls, Wait
+from loom_ia.core.events.approval import ApprovalExpired, ApprovalRequested
+from loom_ia.core.events.envelope import Payload
+from loom_ia.core.events.run import StepStarted
+from loom_ia.core.events.tool import ToolCalled, ToolCompleted
+from loom_ia.core.model.chunks import INVALID_ARGUMENTS
+from loom_ia.core.model.content import ToolOutput
+from loom_ia.core.model.tooling import ToolSpec, arguments_digest
+from loom_ia.core.plan import AgentPlan
+from loom_ia.core.prompts import prompt_text
+from loom_ia.core.state.calls import Call, Expired, Granted, QuestionKind, Rejected
+from loom_ia.core.state.run import RunState
+
+
+@dataclass(slots=True)
+class _Fates:
+    """What was found for each call of the table."""
+
+    facts: list[Payload] = field(default_factory=list[Payload])
+    launches: list[Call] = field(default_factory=list[Call])
+    held: list[Call] = field(default_factory=list[Call])
+    failure: Payload | None = None
+
+
+def has_open_calls(run: RunState, plan: AgentPlan) -> bool:
+    """Tell whether the table still has something to do before the model reads it."""
+    return any(not call.is_settled or _must_ask_again(call, plan) for call in run.table)
+
+
+def decide_calls(run: RunState, plan: AgentPlan, now: datetime) -> Move:
+    """Advance the calls of the table; at least one must be open."""
+    fates = _Fates()
+    for call in run.table:
+        _decide_call(call, run, plan, now, fates)
+    if fates.failure is not None:
+        return Emit((*fates.facts, fates.failure))
+    if fates.launches:
+        step = StepStarted(step_no=run.steps + 1, effect="tool_batch")
+        called = tuple(_launch(call, plan) for call in fates.launches)
+        return Emit((*fates.facts, step, *called))
+    if fates.facts:
+        return Emit(tuple(fates.facts))
+    if plan.inline_approver:
+        return AskApprover(tuple(fates.held))
+    limits = [c.question.expire_at for c in fates.held if c.question and c.question.expire_at]
+    return Wait(min(limits, default=None))
+
+
+def run_calls(calls: tuple[Call, ...], plan: AgentPlan) -> RunCalls:
+    """Perform calls that were launched."""
+    tools = [plan.tools.get(call.name) for call in calls]
+    acts = any(tool is None or tool.side_effects != "none" for tool in tools)
+    return RunCalls(calls, acts)
+
+
+def _decide_call(
+    call: Call, run: RunState, plan: AgentPlan, now: datetime, fates: _Fates
+) -> None:
+    if call.is_settled:
+        if _must_ask_again(call, plan):
+            fates.facts.append(_ask(call, plan, now, "unknown_effect"))
+        return
+    tool = plan.tools.get(call.name)
+    problem = _problem(call, tool, plan)
+    if tool is None or problem:
+        fates.facts.append(_settle(call, problem))
+        return
+    if call.awaits_answer:
+        _hold_or_expire(call, plan, now, fates)
+        return
+    match call.answer:
+        case Granted():
+            if _is_bound(call):
+                fates.launches.append(call)
+            else:  # the bytes are not those that the human saw
+                fates.facts.append(_ask(call, plan, now, "approve"))
+        case Rejected(reason=reason):
+            fates.facts.append(_settle(call, _rejection(call, reason, plan)))
+        case Expired(action="fail"):
+            error = f"nobody answered about {call.name} ({call.call_id}) in time"
+            fates.failure = failed(run, "approval.expired", error)
+        case Expired():
+            fates.facts.append(_settle(call, prompt_text(plan.language, "expired")))
+        case None:
+            _decide_unasked(call, tool, run, plan, now, fates)
+
+
+def _decide_unasked(
+    call: Call, tool: ToolSpec, run: RunState, plan: AgentPlan, now: datetime, fates: _Fates
+) -> None:
+    if call.launches:  # interrupted: nobody saw its end
+        if tool.may_run_again:
+            fates.launches.append(call)
+        elif tool.on_unknown == "pause":
+            fates.facts.append(_ask(call, plan, now, "unknown_effect"))
+        else:
+            text = prompt_text(plan.language, "unknown_effect")
+            fates.facts.append(_settle(call, text, unknown=True))
+    elif tool.approval == "never":
+        fates.launches.append(call)
+    elif arguments_digest(call.name, call.arguments) in run.refused:
+        fates.facts.append(_settle(call, prompt_text(plan.language, "rejected_before")))
+    else:
+        fates.facts.append(_ask(call, plan, now, "approve"))
+
+
+def _must_ask_again(call: Call, plan: AgentPlan) -> bool:
+    if not call.unknown:
+        return False
+    tool = plan.tools.get(call.name)
+    return tool is not None and tool.on_unknown == "pause" and not tool.may_run_again
+
+
+def _problem(call: Call, tool: ToolSpec | None, plan: AgentPlan) -> str:
+    language = plan.language
+    if tool is None:
+        if not plan.tools:
+            return prompt_text(language, "no_tools", name=call.name)
+        names = ", ".join(plan.tools)
+        return prompt_text(language, "unknown_tool", name=call.name, names=names)
+    if INVALID_ARGUMENTS in call.arguments:
+        text = str(call.arguments[INVALID_ARGUMENTS])[:500]
+        return prompt_text(language, "unreadable_arguments", text=text)
+    if call.problem:
+        return prompt_text(language, "invalid_arguments", problem=call.problem)
+    return ""
+
+
+def _rejection(call: Call, reason: str, plan: AgentPlan) -> str:
+    language = plan.language
+    text = (
+        prompt_text(language, "rejected", reason=reason)
+        if reason
+        else prompt_text(language, "rejected_without_reason")
+    )
+    if call.launches:
+        return f"{prompt_text(language, 'unknown_effect')} {text}"
+    return text
+
+
+def _hold_or_expire(call: Call, plan: AgentPlan, now: datetime, fates: _Fates) -> None:
+    question = call.question
+    if question is None or question.expire_at is None or now < question.expire_at:
+        fates.held.append(call)
+        return
+    fates.facts.append(
+        ApprovalExpired(
+            call_id=call.call_id,
+            tool_name=call.name,
+            action=plan.on_expiry,
+            expire_at=question.expire_at,
+        )
+    )
+
+
+def _is_bound(call: Call) -> bool:
+    # Arguments edited by the human are the very ones that he decided on.
+    question = call.question
+    if question is None:
+        return False
+    return bool(call.edited) or question.digest == arguments_digest(call.name, call.arguments)
+
+
+def _ask(call: Call, plan: AgentPlan, now: datetime, kind: QuestionKind) -> ApprovalRequested:
+    expires = None if plan.expires_in is None else now + timedelta(seconds=plan.expires_in)
+    return ApprovalRequested(
+        call_id=call.call_id,
+        tool_name=call.name,
+        arguments=call.arguments,
+        digest=arguments_digest(call.name, call.arguments),
+        kind=kind,
+        reason=prompt_text(plan.language, "unknown_effect") if kind == "unknown_effect" else "",
+        expire_at=expires,
+    )
+
+
+def _settle(call: Call, text: str, *, unknown: bool = False) -> ToolCompleted:
+    return ToolCompleted(
+        call_id=call.call_id,
+        tool_name=call.name,
+        output=ToolOutput.of_error(text),
+        outcome="unknown" if unknown else None,
+    )
+
+
+def _launch(call: Call, plan: AgentPlan) -> ToolCalled:
+    return ToolCalled(
+        call_id=call.call_id,
+        tool_name=call.name,
+        tool_kind=plan.tools[call.name].kind,
+        arguments=call.arguments,
+        resumed=call.launches > 0,
+    )

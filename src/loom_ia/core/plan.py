@@ -1,0 +1,80 @@
+"""All that a decision may know of an agent: names, texts, limits. No live object stands here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from loom_ia.core.json import JsonObject, JsonValue, digest
+from loom_ia.core.model.tooling import ToolSpec
+from loom_ia.core.prompts import Language
+from loom_ia.core.state.calls import ExpiryAction
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPlan:
+    """An agent as its decisions see it. Build it with `agent_plan`, which adds the digests.
+
+    `timeout` bounds the driven time of a run and `expires_in` the wait for a human, both in
+    seconds, None for no limit. `inline_approver` tells that a function answers questions while
+    the run is driven. `part_digests` identify the parts of a request that the agent decides.
+    """
+
+    name: str
+    model: str
+    system: str
+    tools: Mapping[str, ToolSpec]
+    max_iterations: int = 10
+    timeout: float | None = None
+    expires_in: float | None = 86_400.0
+    on_expiry: ExpiryAction = "deny"
+    language: Language = "en"
+    max_tokens: int | None = None
+    params: JsonObject = field(default_factory=dict[str, JsonValue])
+    inline_approver: bool = False
+    part_digests: Mapping[str, str] = field(default_factory=dict[str, str])
+    digest: str = ""
+
+
+def agent_plan(
+    *,
+    name: str,
+    model: str,
+    system: str,
+    tools: tuple[ToolSpec, ...] = (),
+    max_iterations: int = 10,
+    timeout: float | None = None,
+    expires_in: float | None = 86_400.0,
+    on_expiry: ExpiryAction = "deny",
+    language: Language = "en",
+    max_tokens: int | None = None,
+    params: JsonObject | None = None,
+) -> AgentPlan:
+    """Build a plan and the digests that identify it."""
+    settings: JsonObject = {"max_tokens": max_tokens, "params": params or {}}
+    shown = [[t.name, t.description, t.input_schema] for t in tools]
+    parts = {
+        "model": digest(model)[:16],
+        "system": digest(system)[:16],
+        "tools": digest(shown)[:16],
+        "settings": digest(settings)[:16],
+    }
+    whole = {
+        **parts,
+        "declarations": digest([t.model_dump(mode="json") for t in tools]),
+        "limits": [max_iterations, timeout, expires_in, on_expiry, language],
+    }
+    return AgentPlan(
+        name=name,
+        model=model,
+        system=system,
+        tools=MappingProxyType({t.name: t for t in tools}),
+        max_iterations=max_iterations,
+        timeout=timeout,
+        expires_in=expires_in,
+        on_expiry=on_expiry,
+        language=language,
+        max_tokens=max_tokens,
+        params=params or {},
+        part_digests=MappingProxyType(parts),
+        digest=digest(whole)[:16],
+    )

@@ -1,0 +1,53 @@
+"""Stopping the effect that a driver is performing, without ending the driver.
+
+The effect runs in the driver's own task, which costs nothing. An interruption cancels that task
+once; the driver recognises its own interruption, takes the cancellation back, and decides again.
+A cancellation that comes from outside is left alone.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Literal, TypeAlias
+
+Reason: TypeAlias = Literal["closed", "lost", "deadline"]
+
+
+class Interrupt:
+    """The means to stop what one driver is doing now."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[object] | None = None
+        self._reason: Reason | None = None
+
+    def now(self, reason: Reason) -> None:
+        """Stop the effect under way, if there is one; the first reason stays."""
+        if self._task is not None and self._reason is None:
+            self._reason = reason
+            self._task.cancel()
+
+    async def run(
+        self, effect: Callable[[], Awaitable[None]], *, deadline: float | None = None
+    ) -> Reason | None:
+        """Perform `effect`, and tell why it was stopped; None when it ended by itself.
+
+        `deadline` is in seconds from now.
+        """
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        timer = None
+        if deadline is not None:
+            timer = loop.call_later(max(deadline, 0), self.now, "deadline")
+        self._task, self._reason = task, None
+        try:
+            await effect()
+            if self._reason is not None:  # it ended in the very instant of the interruption
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            if self._reason is None or task is None or task.uncancel() > 0:
+                raise
+            return self._reason
+        finally:
+            self._task = None
+            if timer is not None:
+                timer.cancel()
+        return None

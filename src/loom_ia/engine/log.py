@@ -1,0 +1,365 @@
+"""The only place where facts are written and folded.
+
+Laws. A fact is written, then applied; state is never ahead of what the journal will accept, save
+for facts that were staged and on which nothing has acted yet. A session is read once when it is
+opened, and never again by its driver: what another writer added arrives as the tail of a sequence
+conflict. A rule that allows a write is asked again after each catch-up. A write that has begun is
+waited for, whatever cancels the writer.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import datetime
+from typing import Protocol, TypeAlias, TypeVar
+
+from loom_ia.core.errors import InternalError, JournalCorrupted, NewerJournal, RunMoved
+from loom_ia.core.events.envelope import Draft, Event, Payload
+from loom_ia.core.events.model import ModelResponded
+from loom_ia.core.events.run import RunStarted
+from loom_ia.core.events.tool import ToolCalled, ToolCompleted
+from loom_ia.core.ids import RunId, SessionId, TenantId
+from loom_ia.core.ports.clock import Clock
+from loom_ia.core.ports.journal import Journal, SequenceConflict
+from loom_ia.core.state.run import RunState
+from loom_ia.core.state.session import RunView, SessionState
+
+T = TypeVar("T")
+
+Rule: TypeAlias = Callable[[RunState | None, datetime], Sequence[Payload]]
+"""Asked before each write with the run as it is: gives facts to write first, or raises."""
+
+
+class Follower(Protocol):
+    """Somebody who is told what was written, in order."""
+
+    def written(self, events: Sequence[Event]) -> None:
+        """Take facts that were just written."""
+        ...
+
+
+class SessionLog:
+    """One session in memory: its folded state and the way to write to it."""
+
+    def __init__(
+        self, journal: Journal, clock: Clock, tenant_id: TenantId, session_id: SessionId
+    ) -> None:
+        self.journal = journal
+        self.clock = clock
+        self.tenant_id = tenant_id
+        self.session_id = session_id
+        self.state = SessionState()
+        self.followers: list[Follower] = []
+        self._lock = asyncio.Lock()
+        self._stale = False
+        self._unflushed = False
+
+    async def catch_up(self) -> None:
+        """Read what others wrote since the last time; the whole session the first time."""
+        async with self._lock:
+            await self._read_tail()
+
+    def run(self, run_id: RunId) -> RunState | None:
+        """Give a run as it is written."""
+        return self.state.runs.get(run_id)
+
+    def has_unflushed_facts(self) -> bool:
+        """Whether something was written that a power cut could still take."""
+        return self._unflushed
+
+    async def flush(self) -> None:
+        """Make everything that was written survive a power cut."""
+        if self._unflushed:
+            self._unflushed = False
+            await self.journal.flush()
+
+    async def append(self, run_id: RunId, rule: Rule, *, sync: bool) -> RunState:
+        """Write what `rule` gives for the run as it is now, and return the run that follows.
+
+        The rule is asked again after each catch-up; whatever it raises is raised, and nothing is
+        written. A rule that gives nothing writes nothing.
+        """
+        async with self._lock:
+            while True:
+                run = self.state.runs.get(run_id)
+                facts = rule(run, self.clock.now())
+                if run is None:
+                    raise InternalError("run {run_id} has no state to append to", run_id=run_id)
+                after, drafts = drafted(run, facts, self.clock)
+                if await self.write_locked(after, drafts, sync=sync):
+                    return after
+
+    async def write_locked(
+        self, after: RunState, drafts: Sequence[Draft], *, sync: bool
+    ) -> bool:
+        """Write drafts that lead to `after`, the lock being held; False after a catch-up."""
+        if self._stale:
+            await self._read_tail()
+            return False
+        if not drafts:
+            return True
+        first = self.state.last_seq + 1
+        batch = [draft.placed(first + i) for i, draft in enumerate(drafts)]
+        self._stale = True  # until the outcome is known
+        writing = self.journal.append(batch, expected=first - 1, sync=sync)
+        cancelled = None
+        if self.journal.durable:
+            outcome, cancelled = await _finish(writing)
+        else:
+            outcome = await writing
+        self._stale = False
+        if isinstance(outcome, SequenceConflict):
+            self._take(outcome.tail)
+        else:
+            self.state.last_seq = outcome
+            self.state.put(after)
+            self._unflushed = not sync
+            self._tell(batch)
+        if cancelled is not None:
+            raise cancelled
+        return not isinstance(outcome, SequenceConflict)
+
+    async def _read_tail(self) -> None:
+        tail = await self.journal.read(
+            self.tenant_id, self.session_id, after=self.state.last_seq
+        )
+        self._stale = False
+        self._take(tail)
+
+    def _take(self, tail: Sequence[Event]) -> None:
+        """Fold what somebody else wrote."""
+        for event in tail:
+            if event.seq != self.state.last_seq + 1:
+                raise JournalCorrupted(
+                    "session {session} goes from event {before} to event {seq}",
+                    session=self.session_id,
+                    before=self.state.last_seq,
+                    seq=event.seq,
+                )
+            run = self.state.runs.get(event.run_id)
+            if run is None:
+                self.state.put(begin(event))
+            else:
+                self.state.put(apply(run, event))
+            self.state.last_seq = event.seq
+        self._tell(tail)
+
+    def _tell(self, events: Sequence[Event]) -> None:
+        for follower in self.followers:
+            follower.written(events)
+
+    def pen(self, run_id: RunId, rule: Rule) -> "Pen":
+        """Give the driver of a run the means to write."""
+        return Pen(self, run_id, rule)
+
+    @property
+    def lock(self) -> asyncio.Lock:
+        """The lock under which this session is written."""
+        return self._lock
+
+
+class Pen:
+    """What the driver of one run writes with.
+
+    Facts are staged, which folds them at once, and written together before anything acts on them:
+    consecutive facts without an effect between them are one batch, and each is folded once.
+    """
+
+    def __init__(self, log: SessionLog, run_id: RunId, rule: Rule) -> None:
+        self.log = log
+        self.run_id = run_id
+        self._rule = rule
+        self._base = log.run(run_id)
+        self._ahead = self._base
+        self._staged: list[Draft] = []
+
+    @property
+    def run(self) -> RunState:
+        """The run with what is staged; it must have begun."""
+        self._refold()
+        if self._ahead is None:
+            raise InternalError("run {run_id} has not begun", run_id=self.run_id)
+        return self._ahead
+
+    def view(self) -> RunView:
+        """What a decision about the run may see."""
+        return self.log.state.view(self.run)
+
+    def begin(self, started: RunStarted, *, agent: str, root_run_id: RunId) -> None:
+        """Stage the first fact of a run."""
+        event_id = self.log.clock.new_id()
+        draft = Draft(
+            event_id=event_id,
+            ts=self.log.clock.now(),
+            tenant_id=self.log.tenant_id,
+            session_id=self.log.session_id,
+            run_id=self.run_id,
+            root_run_id=root_run_id,
+            span_id=self.run_id,
+            parent_span_id=None,
+            agent=agent,
+            role=None,
+            payload=started,
+        )
+        self._staged.append(draft)
+        self._ahead = started.begin(draft)
+
+    def stage(self, *facts: Payload) -> None:
+        """Fold facts that will be written by the next `commit`."""
+        self._ahead, drafts = drafted(self.run, facts, self.log.clock)
+        self._staged += drafts
+
+    async def commit(self, *, sync: bool) -> None:
+        """Write what is staged, and flush everything written so far if `sync`.
+
+        Raises what the rule raises when the run is no longer ours to drive; then only results of
+        calls that really ran are written, as late facts.
+        """
+        log = self.log
+        if not self._staged:
+            if sync:
+                await log.flush()
+            return
+        async with log.lock:
+            while True:
+                try:
+                    first = self._rule(self._base, log.clock.now())
+                except RunMoved:
+                    await self._write_late_facts()
+                    raise
+                head, after = self._led_by(first)
+                if await log.write_locked(after, [*head, *self._staged], sync=sync):
+                    break
+                self._refold()
+            self._staged = []
+            self._base = self._ahead = after
+
+    def _led_by(self, first: Sequence[Payload]) -> tuple[list[Draft], RunState]:
+        if not first or self._base is None:
+            return [], self.run
+        before, head = drafted(self._base, first, self.log.clock)
+        after = _folded(before, self._staged)
+        return head, after if after is not None else before
+
+    def _refold(self) -> None:
+        """Fold what is staged over what others wrote, if they wrote anything."""
+        written = self.log.run(self.run_id)
+        if written is self._base:
+            return
+        self._base = written
+        self._ahead = _folded(written, self._staged)
+
+    async def _write_late_facts(self) -> None:
+        self._refold()
+        base = self._base
+        staged, self._staged = self._staged, []
+        self._ahead = base
+        while base is not None:
+            late = [draft for draft in staged if is_late_fact(draft.payload, base)]
+            after = _folded(base, late)
+            if not late or after is None or await self.log.write_locked(after, late, sync=True):
+                break
+            base = self.log.run(self.run_id)
+        self._base = self._ahead = self.log.run(self.run_id)
+
+
+def is_late_fact(payload: Payload, run: RunState) -> bool:
+    """Whether it tells the end of a call that really ran before the run was closed."""
+    if not isinstance(payload, ToolCompleted) or run.outcome is None:
+        return False
+    call = run.call(payload.call_id)
+    return call is not None and call.launches > 0 and not call.is_settled
+
+
+def begin(event: Event) -> RunState:
+    """Give the state of a run whose first event this is."""
+    payload = event.payload
+    if isinstance(payload, RunStarted):
+        return payload.begin(event)
+    raise NewerJournal(
+        "run {run_id} begins with {type} at {seq}, not with run.started",
+        run_id=event.run_id,
+        type=event.type,
+        seq=event.seq,
+    )
+
+
+def apply(run: RunState, fact: Draft | Event) -> RunState:
+    """Give what `run` is once this was written."""
+    payload = fact.payload
+    after = payload.evolve(run, fact)
+    return after.touched(fact.ts) if payload.BY_DRIVER else after
+
+
+def drafted(
+    run: RunState, facts: Sequence[Payload], clock: Clock
+) -> tuple[RunState, list[Draft]]:
+    """Give facts their envelopes, each in the state that the one before it leads to."""
+    drafts: list[Draft] = []
+    for payload in facts:
+        draft = draft_of(payload, run, clock)
+        drafts.append(draft)
+        run = apply(run, draft)
+    return run, drafts
+
+
+def draft_of(payload: Payload, run: RunState, clock: Clock) -> Draft:
+    """Give `payload` its envelope: who, when, and in which span."""
+    header = run.header
+    event_id = clock.new_id()
+    span, parent = _span_of(payload, run, event_id)
+    return Draft(
+        event_id=event_id,
+        ts=clock.now(),
+        tenant_id=header.tenant_id,
+        session_id=header.session_id,
+        run_id=header.run_id,
+        root_run_id=header.root_run_id,
+        span_id=span,
+        parent_span_id=parent,
+        agent=header.agent,
+        role="main" if isinstance(payload, ModelResponded) else None,
+        payload=payload,
+    )
+
+
+def _span_of(payload: Payload, run: RunState, event_id: str) -> tuple[str, str | None]:
+    """Place a fact in the tree of spans; a span's parent is told by the event that opens it."""
+    match payload.SPAN:
+        case "own":
+            inside_step = isinstance(payload, ToolCalled) and run.step is not None
+            return event_id, run.step.span if inside_step and run.step else run.run_id
+        case "step":
+            return (run.step.span if run.step else run.run_id), None
+        case "call":
+            call = run.call(getattr(payload, "call_id", ""))
+            return (call.span if call and call.span else run.run_id), None
+        case "run":
+            return run.run_id, None
+
+
+def _folded(run: RunState | None, drafts: Sequence[Draft]) -> RunState | None:
+    for draft in drafts:
+        if run is None:
+            started = draft.payload
+            run = started.begin(draft) if isinstance(started, RunStarted) else None
+        else:
+            run = apply(run, draft)
+    return run
+
+
+async def _finish(
+    operation: Coroutine[object, object, T],
+) -> tuple[T, asyncio.CancelledError | None]:
+    """Wait for `operation` to end, whatever cancels the wait, and tell of the cancellation.
+
+    A cancelled writer would not know whether its facts are in the journal.
+    """
+    task = asyncio.ensure_future(operation)
+    cancelled: asyncio.CancelledError | None = None
+    while True:
+        try:
+            return await asyncio.shield(task), cancelled
+        except asyncio.CancelledError as error:
+            if task.cancelled():
+                raise
+            cancelled = error

@@ -1,0 +1,41 @@
+"""How each effect is performed: a table from effect to coroutine.
+
+Replacing the table replaces the world: replay and tests drive the same decisions with another one.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import assert_never
+
+from loom_ia.core.decide.effects import AskApprover, CallModel, Effect, RunCalls
+from loom_ia.engine.perform.approver import ask_approver
+from loom_ia.engine.perform.calls import run_calls
+from loom_ia.engine.perform.context import EffectContext
+from loom_ia.engine.perform.model import call_model
+
+
+@dataclass(frozen=True, slots=True)
+class Performers:
+    """One coroutine for each kind of effect; each stages or emits the facts that result."""
+
+    call_model: Callable[[CallModel, EffectContext], Awaitable[None]] = call_model
+    run_calls: Callable[[RunCalls, EffectContext], Awaitable[None]] = run_calls
+    ask_approver: Callable[[AskApprover, EffectContext], Awaitable[None]] = ask_approver
+
+    def perform(self, effect: Effect, context: EffectContext) -> Awaitable[None]:
+        """Perform `effect`."""
+        match effect:
+            case CallModel():
+                return self.call_model(effect, context)
+            case RunCalls():
+                return self.run_calls(effect, context)
+            case AskApprover():
+                return self.ask_approver(effect, context)
+            case _:
+                assert_never(effect)
+
+
+LIVE = Performers()
+"""The real world."""
+
+__all__ = ["LIVE", "EffectContext", "Performers"]

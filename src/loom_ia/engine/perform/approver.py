@@ -1,0 +1,116 @@
+"""Asking the function that answers in line. It fails closed: only a decision object decides."""
+
+import inspect
+from collections.abc import Awaitable
+from typing import cast
+
+from loom_ia.core.decide.effects import AskApprover
+from loom_ia.core.errors import DecisionRefused
+from loom_ia.core.events.approval import ApprovalGranted, ApprovalRejected
+from loom_ia.core.events.envelope import Payload
+from loom_ia.core.json import JsonObject, storable
+from loom_ia.core.state.calls import Call
+from loom_ia.engine.perform.context import EffectContext
+from loom_ia.engine.program import Approved, Approver, PendingApproval, Program, Rejected
+
+
+async def ask_approver(effect: AskApprover, context: EffectContext) -> None:
+    """Put each open question to the approver and write its decision.
+
+    Raises `DecisionRefused`, naming the approver and the call, when it raises, gives something
+    that is not a decision, or edits arguments into some that the tool refuses. Nothing is decided
+    then and the question stays open.
+    """
+    approver = context.program.approver
+    if approver is None:
+        return
+    for call in effect.calls:
+        decision = await _ask(approver, pending_approval(context.run.run_id, call), call)
+        await context.emit(await _fact(decision, approver, call, context.program))
+
+
+def pending_approval(run_id: str, call: Call) -> PendingApproval:
+    """Show a call that awaits a human."""
+    question = call.question
+    return PendingApproval(
+        run_id=run_id,
+        call_id=call.call_id,
+        tool_name=call.name,
+        arguments=question.arguments if question else call.arguments,
+        reason=question.reason if question else "",
+        expire_at=question.expire_at.isoformat() if question and question.expire_at else None,
+    )
+
+
+async def check_edited(
+    tool_name: str, arguments: object, call_id: str, program: Program
+) -> JsonObject:
+    """Return arguments that a human edited, as the journal can hold them.
+
+    Raises `DecisionRefused` with the reason when the tool cannot take them.
+    """
+    safe, _ = storable(arguments, "arguments")
+    if not isinstance(safe, dict):
+        raise DecisionRefused(
+            "the edited arguments of {call_id} are not a JSON object", call_id=call_id
+        )
+    tool = program.tools.get(tool_name)
+    problem = await tool.check(safe) if tool is not None else f"{tool_name} is not available"
+    if problem:
+        raise DecisionRefused(
+            "the edited arguments of {call_id} are refused by {tool}: {problem}",
+            call_id=call_id,
+            tool=tool_name,
+            problem=problem,
+        )
+    return safe
+
+
+async def _ask(approver: Approver, pending: PendingApproval, call: Call) -> object:
+    try:
+        decision = approver(pending)
+        if inspect.isawaitable(decision):
+            return await cast("Awaitable[object]", decision)
+    except Exception as error:
+        raise DecisionRefused(
+            "the approver {approver} failed on call {call_id} of {tool}: {error}",
+            approver=_name(approver),
+            call_id=call.call_id,
+            tool=call.name,
+            error=f"{type(error).__name__}: {error}",
+        ) from error
+    return decision
+
+
+async def _fact(decision: object, approver: Approver, call: Call, program: Program) -> Payload:
+    by = f"function:{_name(approver)}"
+    match decision:
+        case Approved():
+            edited = decision.arguments
+            if edited is not None:
+                edited = await check_edited(call.name, edited, call.call_id, program)
+            return ApprovalGranted(
+                call_id=call.call_id,
+                tool_name=call.name,
+                digest=call.question.digest if call.question else "",
+                by=by,
+                reason=decision.reason,
+                arguments=edited,
+            )
+        case Rejected():
+            return ApprovalRejected(
+                call_id=call.call_id, tool_name=call.name, by=by, reason=decision.reason
+            )
+        case _:
+            raise DecisionRefused(
+                "the approver {approver} gave {given} for call {call_id} of {tool}; "
+                "it must give Approved(...) or Rejected(...)",
+                approver=_name(approver),
+                given=type(decision).__name__,
+                call_id=call.call_id,
+                tool=call.name,
+            )
+
+
+def _name(approver: Approver) -> str:
+    return getattr(approver, "__qualname__", type(approver).__qualname__)

@@ -1,0 +1,164 @@
+"""Running a batch of calls together; each result is a fact as soon as it is known.
+
+A call that is stopped, by its time or with its run, may still be acting: when it is neither free of
+effects nor idempotent its outcome is unknown. It is told to stop and left to end by itself; what it
+really did, if that is learned, is written as a late fact.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from dataclasses import dataclass
+
+from loom_ia.core.decide.effects import RunCalls
+from loom_ia.core.errors import LoomError, ToolError, UnstorableValue
+from loom_ia.core.events.envelope import Payload
+from loom_ia.core.events.tool import ToolCompleted
+from loom_ia.core.json import storable_text
+from loom_ia.core.model.content import ToolOutput
+from loom_ia.core.ports.tools import Tool, ToolContext
+from loom_ia.core.prompts import prompt_text
+from loom_ia.core.state.calls import Call
+from loom_ia.core.state.run import RunState
+from loom_ia.engine.log import Pen, is_late_fact
+from loom_ia.engine.perform.context import EffectContext
+
+_log = logging.getLogger("loom_ia.engine.tools")
+
+
+async def run_calls(effect: RunCalls, context: EffectContext) -> None:
+    """Run every call of the batch; the last result is staged, the others written as they come."""
+    calls = effect.calls
+    if len(calls) == 1:
+        context.stage(await _Invocation(calls[0], context).result())
+        return
+    tasks = [asyncio.ensure_future(_Invocation(call, context).result()) for call in calls]
+    try:
+        for left, ended in zip(
+            range(len(tasks) - 1, -1, -1), asyncio.as_completed(tasks), strict=True
+        ):
+            fact = await ended
+            if left:
+                await context.emit(fact)
+            else:
+                context.stage(fact)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@dataclass(slots=True)
+class _Invocation:
+    """One call of one tool."""
+
+    call: Call
+    context: EffectContext
+    started: float = 0.0
+
+    async def result(self) -> ToolCompleted:
+        """Run the call within its time and give the fact of its end."""
+        tool = self.context.program.tools[self.call.name]
+        stop = threading.Event()
+        self.started = time.perf_counter()
+        task = asyncio.ensure_future(tool.call(self.call.arguments, self._context(stop)))
+        try:
+            done, _ = await asyncio.wait((task,), timeout=tool.spec.timeout)
+        except asyncio.CancelledError:
+            stop.set()
+            self._leave(task)
+            raise
+        if done:
+            return self._ended(task)
+        stop.set()
+        self._leave(task)
+        return self._timed_out(tool)
+
+    def _context(self, stop: threading.Event) -> ToolContext:
+        header = self.context.run.header
+        return ToolContext(
+            tenant_id=header.tenant_id,
+            session_id=header.session_id,
+            run_id=header.run_id,
+            call_id=self.call.call_id,
+            agent=header.agent,
+            caller=header.context,
+            idempotency_key=f"{header.run_id}:{self.call.call_id}",
+            resumed=self.call.launches > 1,
+            should_stop=stop.is_set,
+        )
+
+    def _ended(self, task: "asyncio.Future[ToolOutput]") -> ToolCompleted:
+        language = self.context.program.plan.language
+        try:
+            output = task.result()
+        except ToolError as error:
+            output = ToolOutput.of_error(storable_text(str(error)))
+        except UnstorableValue as error:
+            problem = storable_text(str(error))
+            output = ToolOutput.of_error(prompt_text(language, "tool_unstorable", problem=problem))
+        except asyncio.CancelledError:
+            text = prompt_text(language, "tool_failed", error="CancelledError")
+            output = ToolOutput.of_error(text)
+        except Exception as error:  # noqa: BLE001 -- a fault of a tool is a fact for the model
+            text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            output = ToolOutput.of_error(
+                prompt_text(language, "tool_failed", error=storable_text(text))
+            )
+        return self._fact(output)
+
+    def _timed_out(self, tool: Tool) -> ToolCompleted:
+        spec, language = tool.spec, self.context.program.plan.language
+        seconds = f"{spec.timeout:g}"
+        if spec.may_run_again:
+            text = prompt_text(language, "tool_timed_out", seconds=seconds)
+            return self._fact(ToolOutput.of_error(text))
+        text = prompt_text(language, "unknown_effect_timeout", seconds=seconds)
+        return self._fact(ToolOutput.of_error(text), unknown=True)
+
+    def _fact(self, output: ToolOutput, *, unknown: bool = False) -> ToolCompleted:
+        latency = round((time.perf_counter() - self.started) * 1000)
+        call, run = self.call, self.context.run
+        if _log.isEnabledFor(logging.INFO):
+            _log.info(
+                "tool %s: %s, %d ms",
+                call.name,
+                "error" if output.is_error else "ok",
+                latency,
+                extra={
+                    "run_id": run.run_id,
+                    "span_id": call.span,
+                    "tenant_id": run.header.tenant_id,
+                },
+            )
+        return ToolCompleted(
+            call_id=call.call_id,
+            tool_name=call.name,
+            output=output,
+            outcome="unknown" if unknown else None,
+            latency_ms=latency,
+        )
+
+    def _leave(self, task: "asyncio.Future[ToolOutput]") -> None:
+        """Let a call that was told to stop end by itself, and write what it did if it matters."""
+        task.cancel()
+        late = asyncio.ensure_future(self._write_late(task))
+        self.context.strays.keep(late)
+
+    async def _write_late(self, task: "asyncio.Future[ToolOutput]") -> None:
+        await asyncio.wait((task,))
+        if task.cancelled():
+            return
+        fact = self._ended(task)
+        pen = self.context.pen
+        try:
+            await pen.log.append(pen.run_id, lambda run, _: _if_late(fact, run, pen), sync=True)
+        except LoomError as error:
+            _log.warning("late result of %s not kept: %s", self.call.name, type(error).__name__)
+
+
+def _if_late(fact: ToolCompleted, run: RunState | None, pen: Pen) -> tuple[Payload, ...]:
+    if run is None or run.lease is None or not is_late_fact(fact, run):
+        return ()
+    return (fact,) if pen.may_add_late(run) else ()

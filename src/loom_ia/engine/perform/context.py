@@ -1,0 +1,54 @@
+"""What a performer may use: the pen of its run, the program, and the live listener."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from loom_ia.core.events.envelope import Payload
+from loom_ia.core.model.chunks import ModelChunk
+from loom_ia.core.state.run import RunState
+from loom_ia.engine.log import Pen
+from loom_ia.engine.program import Program
+
+
+class Strays:
+    """Calls that go on after their run was stopped; an instance waits for them when it closes."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        """Hold on to a task until it ends."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def join(self, timeout: float) -> None:
+        """Wait for all of them, at most `timeout` seconds; those that remain are cancelled."""
+        if self._tasks:
+            _, late = await asyncio.wait(set(self._tasks), timeout=timeout)
+            for task in late:
+                task.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class EffectContext:
+    """The surroundings of one drive."""
+
+    pen: Pen
+    program: Program
+    chunk: Callable[[ModelChunk], None] | None = None
+    strays: Strays = field(default_factory=Strays)
+
+    @property
+    def run(self) -> RunState:
+        """The run as it is now."""
+        return self.pen.run
+
+    def stage(self, *facts: Payload) -> None:
+        """Give facts that will be written before anything else happens."""
+        self.pen.stage(*facts)
+
+    async def emit(self, *facts: Payload) -> None:
+        """Write facts now."""
+        self.pen.stage(*facts)
+        await self.pen.commit(sync=False)

@@ -1,0 +1,55 @@
+"""A plan with its bindings: everything that driving a run needs and a decision must not see."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from loom_ia.core.ids import RunId
+from loom_ia.core.json import JsonObject
+from loom_ia.core.plan import AgentPlan
+from loom_ia.core.ports.models import ModelClient
+from loom_ia.core.ports.tools import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class PendingApproval:
+    """A call that waits for a human: what a person, or a function, is shown of it."""
+
+    run_id: RunId
+    call_id: str
+    tool_name: str
+    arguments: JsonObject
+    reason: str = ""
+    scope: str = "approve"
+    expire_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """Yes; `arguments` replaces those that were shown."""
+
+    by: str = ""
+    reason: str = ""
+    arguments: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """No, for this reason, which the model reads."""
+
+    reason: str = ""
+    by: str = ""
+
+
+ApprovalDecision: TypeAlias = Approved | Rejected
+Approver: TypeAlias = Callable[[PendingApproval], ApprovalDecision | Awaitable[ApprovalDecision]]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An agent ready to be driven."""
+
+    plan: AgentPlan
+    model: ModelClient
+    tools: Mapping[str, Tool]
+    approver: Approver | None = None
