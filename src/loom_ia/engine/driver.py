@@ -72,7 +72,7 @@ class Drive:
         if reason == "deadline" and pen.run.is_open and pen.run.answer is None:
             pen.stage(timed_out(pen.run, plan.timeout))
         elif reason is not None and pen.run.is_open:
-            await pen.confirm()
+            pen.confirm()
 
 
 def _must_flush(effect: Effect) -> bool:

@@ -12,7 +12,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from typing import Protocol, TypeAlias, TypeVar
 
-from loom_ia.core.errors import InternalError, JournalCorrupted, NewerJournal, RunMoved
+from loom_ia.core.errors import (
+    InternalError,
+    JournalCorrupted,
+    NewerJournal,
+    RunExists,
+    RunMoved,
+)
 from loom_ia.core.events.envelope import Draft, Event, Payload
 from loom_ia.core.events.model import ModelResponded
 from loom_ia.core.events.run import RunStarted
@@ -170,6 +176,7 @@ class Pen:
         self._rule = rule
         self._base = log.run(run_id)
         self._ahead = self._base
+        self._opening = self._base is None
         self._staged: list[Draft] = []
 
     @property
@@ -221,6 +228,8 @@ class Pen:
             return
         async with log.lock:
             while True:
+                if self._opening and self._base is not None:
+                    raise RunExists("run {run_id} exists already", run_id=self.run_id)
                 try:
                     first = self._rule(self._base, log.clock.now())
                 except RunMoved:
@@ -231,7 +240,13 @@ class Pen:
                     break
                 self._refold()
             self._staged = []
+            self._opening = False
             self._base = self._ahead = after
+
+    def confirm(self) -> None:
+        """Ask the rule whether the run is still ours; raises what it raises."""
+        self._refold()
+        self._rule(self._base, self.log.clock.now())
 
     def _led_by(self, first: Sequence[Payload]) -> tuple[list[Draft], RunState]:
         if not first or self._base is None:
@@ -254,7 +269,7 @@ class Pen:
         staged, self._staged = self._staged, []
         self._ahead = base
         while base is not None:
-            late = [draft for draft in staged if is_late_fact(draft.payload, base)]
+            late = [draft for draft in staged if _is_late_fact(draft.payload, base)]
             after = _folded(base, late)
             if not late or after is None or await self.log.write_locked(after, late, sync=True):
                 break
@@ -262,9 +277,9 @@ class Pen:
         self._base = self._ahead = self.log.run(self.run_id)
 
 
-def is_late_fact(payload: Payload, run: RunState) -> bool:
+def _is_late_fact(payload: Payload, run: RunState) -> bool:
     """Whether it tells the end of a call that really ran before the run was closed."""
-    if not isinstance(payload, ToolCompleted) or run.outcome is None:
+    if not isinstance(payload, ToolCompleted):
         return False
     call = run.call(payload.call_id)
     return call is not None and call.launches > 0 and not call.is_settled

@@ -4,24 +4,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from loom_ia.core.ids import RunId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.plan import AgentPlan
 from loom_ia.core.ports.models import ModelClient
 from loom_ia.core.ports.tools import Tool
-
-
-@dataclass(frozen=True, slots=True)
-class PendingApproval:
-    """A call that waits for a human: what a person, or a function, is shown of it."""
-
-    run_id: RunId
-    call_id: str
-    tool_name: str
-    arguments: JsonObject
-    reason: str = ""
-    scope: str = "approve"
-    expire_at: str | None = None
+from loom_ia.core.views.result import PendingApproval
 
 
 @dataclass(frozen=True, slots=True)

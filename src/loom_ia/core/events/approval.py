@@ -89,8 +89,8 @@ class ApprovalGranted(Payload):
         return {"tool_name": self.tool_name, "by": self.by}
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
-        del fact
-        return run.granted(self.call_id, Granted(self.by), self.digest, self.arguments)
+        verdict = Granted(self.by, fact.ts)
+        return run.granted(self.call_id, verdict, self.digest, self.arguments)
 
 
 class ApprovalRejected(Payload):
@@ -115,8 +115,7 @@ class ApprovalRejected(Payload):
         return {"tool_name": self.tool_name, "by": self.by}
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
-        del fact
-        return run.turned_down(self.call_id, Rejected(self.by, self.reason))
+        return run.turned_down(self.call_id, Rejected(self.by, fact.ts, self.reason))
 
 
 class ApprovalExpired(Payload):
@@ -139,5 +138,4 @@ class ApprovalExpired(Payload):
         return {"tool_name": self.tool_name, "action": self.action}
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
-        del fact
-        return run.turned_down(self.call_id, Expired(self.action))
+        return run.turned_down(self.call_id, Expired(self.action, fact.ts))

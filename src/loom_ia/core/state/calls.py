@@ -21,6 +21,7 @@ class Granted:
     """A human, a rule or a function said yes, for one launch."""
 
     by: str
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Rejected:
     """The answer is no, for this reason."""
 
     by: str
+    at: datetime
     reason: str
 
 
@@ -36,6 +38,7 @@ class Expired:
     """Nobody answered in time; `action` says what becomes of the call."""
 
     action: ExpiryAction
+    at: datetime
 
 
 Verdict: TypeAlias = Granted | Rejected | Expired

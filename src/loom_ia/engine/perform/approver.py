@@ -11,7 +11,8 @@ from loom_ia.core.events.envelope import Payload
 from loom_ia.core.json import JsonObject, storable
 from loom_ia.core.state.calls import Call
 from loom_ia.engine.perform.context import EffectContext
-from loom_ia.engine.program import Approved, Approver, PendingApproval, Program, Rejected
+from loom_ia.core.views.result import PendingApproval, pending_approval
+from loom_ia.engine.program import Approved, Approver, Program, Rejected
 
 
 async def ask_approver(effect: AskApprover, context: EffectContext) -> None:
@@ -27,19 +28,6 @@ async def ask_approver(effect: AskApprover, context: EffectContext) -> None:
     for call in effect.calls:
         decision = await _ask(approver, pending_approval(context.run.run_id, call), call)
         await context.emit(await _fact(decision, approver, call, context.program))
-
-
-def pending_approval(run_id: str, call: Call) -> PendingApproval:
-    """Show a call that awaits a human."""
-    question = call.question
-    return PendingApproval(
-        run_id=run_id,
-        call_id=call.call_id,
-        tool_name=call.name,
-        arguments=question.arguments if question else call.arguments,
-        reason=question.reason if question else "",
-        expire_at=question.expire_at.isoformat() if question and question.expire_at else None,
-    )
 
 
 async def check_edited(

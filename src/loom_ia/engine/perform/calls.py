@@ -21,7 +21,6 @@ from loom_ia.core.ports.tools import Tool, ToolContext
 from loom_ia.core.prompts import prompt_text
 from loom_ia.core.state.calls import Call
 from loom_ia.core.state.run import RunState
-from loom_ia.engine.log import Pen, is_late_fact
 from loom_ia.engine.perform.context import EffectContext
 
 _log = logging.getLogger("loom_ia.engine.tools")
@@ -153,12 +152,14 @@ class _Invocation:
         fact = self._ended(task)
         pen = self.context.pen
         try:
-            await pen.log.append(pen.run_id, lambda run, _: _if_late(fact, run, pen), sync=True)
+            await pen.log.append(pen.run_id, lambda run, _: self._if_unknown(run, fact), sync=True)
         except LoomError as error:
             _log.warning("late result of %s not kept: %s", self.call.name, type(error).__name__)
 
-
-def _if_late(fact: ToolCompleted, run: RunState | None, pen: Pen) -> tuple[Payload, ...]:
-    if run is None or run.lease is None or not is_late_fact(fact, run):
-        return ()
-    return (fact,) if pen.may_add_late(run) else ()
+    def _if_unknown(self, run: RunState | None, fact: ToolCompleted) -> tuple[Payload, ...]:
+        """Rule of a late result: nobody took the run, nor launched or settled the call since."""
+        call = run.call(self.call.call_id) if run else None
+        lease = run.lease if run else None
+        if call is None or lease is None or lease.worker_id != self.context.worker_id:
+            return ()
+        return () if call.is_settled or call.span != self.call.span else (fact,)

@@ -32,10 +32,11 @@ class Strays:
 
 @dataclass(frozen=True, slots=True)
 class EffectContext:
-    """The surroundings of one drive."""
+    """The surroundings of one drive, by the worker `worker_id`."""
 
     pen: Pen
     program: Program
+    worker_id: str
     chunk: Callable[[ModelChunk], None] | None = None
     strays: Strays = field(default_factory=Strays)
 

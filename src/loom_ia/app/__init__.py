@@ -1,0 +1,1 @@
+"""What an instance does with runs: one noun for each file."""

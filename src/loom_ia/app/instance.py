@@ -1,0 +1,152 @@
+"""What every operation of one instance shares: its journal, its identity, and what it drives."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from loom_ia.core.errors import UnknownAgent, UnknownRun
+from loom_ia.core.ids import RunId, SessionId, TenantId
+from loom_ia.core.ports.clock import Clock
+from loom_ia.core.ports.journal import HeldLock, Journal
+from loom_ia.core.state.run import RunState
+from loom_ia.engine.interrupt import Interrupt
+from loom_ia.engine.lease import Heart, Pilot
+from loom_ia.engine.log import SessionLog
+from loom_ia.engine.perform.context import Strays
+from loom_ia.engine.program import Program
+
+DEFAULT_TENANT: Final = "default"
+_KEPT_LOGS: Final = 256
+
+
+@dataclass(slots=True)
+class Driven:
+    """A run that this instance drives now: how to stop it, and how to wait for it."""
+
+    interrupt: Interrupt
+    ended: "asyncio.Future[None]"
+
+
+@dataclass(slots=True)
+class Instance:
+    """One process's share of the work. `shutdown_timeout` is in seconds."""
+
+    journal: Journal
+    clock: Clock
+    worker_id: str
+    lease: timedelta
+    programs: Callable[[], Mapping[str, Program]]
+    shutdown_timeout: float = 30.0
+    driven: dict[RunId, Driven] = field(default_factory=dict[RunId, Driven])
+    strays: Strays = field(default_factory=Strays)
+    jobs: set["asyncio.Task[object]"] = field(default_factory=set["asyncio.Task[object]"])
+    _logs: OrderedDict[tuple[TenantId, SessionId], SessionLog] = field(
+        default_factory=OrderedDict[tuple[TenantId, SessionId], SessionLog]
+    )
+    _homes: dict[RunId, SessionId] = field(default_factory=dict[RunId, SessionId])
+    _lock: HeldLock | None = None
+    _pilot: Pilot | None = None
+    _heart: Heart | None = None
+
+    @property
+    def pilot(self) -> Pilot:
+        """The identity under which this instance drives; takes its lock the first time."""
+        if self._pilot is None:
+            locks = self.journal.locks
+            if locks is not None:
+                self._lock = locks.hold(self.worker_id)
+            name = self._lock.name if self._lock else ""
+            self._pilot = Pilot(self.worker_id, self.lease, locks, name)
+        return self._pilot
+
+    @property
+    def heart(self) -> Heart:
+        """What keeps the leases of the driven runs."""
+        if self._heart is None:
+            self._heart = Heart(self.pilot)
+        return self._heart
+
+    def program(self, agent: str) -> Program:
+        """Give an agent ready to be driven; raises `UnknownAgent` naming those that exist."""
+        programs = self.programs()
+        program = programs.get(agent)
+        if program is None:
+            raise UnknownAgent(
+                "there is no agent {agent!r}; agents: {agents}",
+                agent=agent,
+                agents=", ".join(programs) or "none",
+            )
+        return program
+
+    def log(self, session_id: SessionId, tenant_id: TenantId = DEFAULT_TENANT) -> SessionLog:
+        """Give the log of a session, kept in memory while it is used often."""
+        key = (tenant_id, session_id)
+        log = self._logs.get(key)
+        if log is None:
+            log = self._logs[key] = SessionLog(self.journal, self.clock, tenant_id, session_id)
+            self._shrink()
+        else:
+            self._logs.move_to_end(key)
+        return log
+
+    async def find(
+        self, run_id: RunId, session_id: SessionId | None = None
+    ) -> tuple[SessionLog, RunState]:
+        """Find a run by its id alone, as it is written now; `session_id` is only a shortcut.
+
+        Raises `UnknownRun`.
+        """
+        for home in (session_id, self._homes.get(run_id)):
+            if home is not None and (found := await self._find_in(run_id, home)):
+                return found
+        home = await self.journal.locate(DEFAULT_TENANT, run_id)
+        if home is not None and (found := await self._find_in(run_id, home)):
+            return found
+        raise UnknownRun("there is no run {run_id} in this journal", run_id=run_id)
+
+    async def _find_in(
+        self, run_id: RunId, session_id: SessionId
+    ) -> tuple[SessionLog, RunState] | None:
+        log = self.log(session_id)
+        await log.catch_up()
+        run = log.run(run_id)
+        if run is None:
+            return None
+        self._homes[run_id] = session_id
+        return log, run
+
+    def forget(self, session_id: SessionId) -> None:
+        """Let go of what is remembered of a session."""
+        self._logs.pop((DEFAULT_TENANT, session_id), None)
+        self._homes = {run: home for run, home in self._homes.items() if home != session_id}
+
+    def start_job(self, job: "asyncio.Task[object]") -> None:
+        """Hold on to a background task until it ends."""
+        self.jobs.add(job)
+        job.add_done_callback(self.jobs.discard)
+
+    async def close(self) -> None:
+        """Wait for what is under way, at most `shutdown_timeout` seconds, then let go of all."""
+        if self.jobs:
+            _, late = await asyncio.wait(set(self.jobs), timeout=self.shutdown_timeout)
+            for job in late:
+                job.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        await self.strays.join(self.shutdown_timeout)
+        if self._heart is not None:
+            await self._heart.stop()
+        await self.journal.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def _shrink(self) -> None:
+        busy = {self._homes.get(run_id) for run_id in self.driven}
+        for key in list(self._logs):
+            if len(self._logs) <= _KEPT_LOGS:
+                return
+            log = self._logs[key]
+            if key[1] not in busy and not log.followers and not log.lock.locked():
+                del self._logs[key]

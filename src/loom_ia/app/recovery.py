@@ -1,0 +1,143 @@
+"""Going on with what dead drivers left: once, or for as long as this instance lives."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from loom_ia.app.instance import DEFAULT_TENANT, Instance
+from loom_ia.app.runs import is_waiting, resume
+from loom_ia.core.errors import ClaimConflict, JournalBusy, LoomError
+from loom_ia.core.events.query import EventQuery
+from loom_ia.core.events.run import (
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunResumed,
+    RunStarted,
+)
+from loom_ia.core.ids import RunId, SessionId
+from loom_ia.core.views.result import RunResult, run_result
+
+_log = logging.getLogger("loom_ia.app")
+
+_OPENING = (RunStarted.TYPE, RunResumed.TYPE)
+_CLOSING = (RunCompleted.TYPE, RunFailed.TYPE, RunCancelled.TYPE)
+_PAGE = 10_000
+_AT_ONCE = 16
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Unrecovered:
+    """A run that could not be taken up, and why; the next `recover` tries it again."""
+
+    run_id: RunId
+    session_id: SessionId
+    error: LoomError
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryReport:
+    """What `recover` did. Iterating gives the results of the runs that were taken up.
+
+    `waiting` counts the runs that wait for a human, `driven` those that another driver holds.
+    """
+
+    results: tuple[RunResult, ...]
+    failures: tuple[Unrecovered, ...]
+    waiting: int
+    driven: int
+
+    def __iter__(self) -> Iterator[RunResult]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+
+async def recover(
+    instance: Instance, *, session_id: SessionId | None = None
+) -> RecoveryReport:
+    """Drive on every run that is open and that nobody drives, a few at a time.
+
+    A failure to take up one run never touches the others: transient errors of the journal are
+    tried again, and what remains is reported.
+    """
+    limit = asyncio.Semaphore(_AT_ONCE)
+    runs = await open_runs(instance, session_id=session_id)
+
+    async def one(run_id: RunId, home: SessionId) -> RunResult | Unrecovered | str:
+        async with limit:
+            return await _take_up(instance, run_id, home)
+
+    outcomes = await asyncio.gather(*(one(run_id, home) for run_id, home in runs.items()))
+    return RecoveryReport(
+        results=tuple(o for o in outcomes if isinstance(o, RunResult)),
+        failures=tuple(o for o in outcomes if isinstance(o, Unrecovered)),
+        waiting=sum(o == "waiting" for o in outcomes),
+        driven=sum(o == "driven" for o in outcomes),
+    )
+
+
+async def watch(instance: Instance, *, interval: float | None = None) -> None:
+    """Recover again and again, until cancelled: what a dying driver leaves is taken up here.
+
+    `interval` is in seconds; by default half a lease, so that a run waits at most one and a half
+    leases, and far less where the journal has locks.
+    """
+    pause = interval if interval is not None else instance.lease.total_seconds() / 2
+    while True:
+        try:
+            report = await recover(instance)
+            for failure in report.failures:
+                _log.warning("run %s not recovered: %s", failure.run_id, failure.error)
+        except LoomError as error:
+            _log.warning("recovery not possible now: %s", error)
+        await asyncio.sleep(pause)
+
+
+async def open_runs(
+    instance: Instance, *, session_id: SessionId | None = None
+) -> dict[RunId, SessionId]:
+    """Find the runs that have begun and are not over, with their sessions."""
+    found: dict[RunId, SessionId] = {}
+    after: str | None = None
+    while True:
+        query = EventQuery(
+            tenant_id=DEFAULT_TENANT,
+            session_id=session_id,
+            types=(*_OPENING, *_CLOSING),
+            after=after,
+            limit=_PAGE,
+        )
+        events = await instance.journal.query(query)
+        for event in events:
+            if event.type in _OPENING:
+                found[event.run_id] = event.session_id
+            else:
+                found.pop(event.run_id, None)
+        if len(events) < _PAGE:
+            return found
+        after = events[-1].event_id
+
+
+async def _take_up(
+    instance: Instance, run_id: RunId, home: SessionId
+) -> RunResult | Unrecovered | str:
+    tries = 0
+    while True:
+        try:
+            _, run = await instance.find(run_id, home)
+            if is_waiting(run, instance.clock.now()):
+                return "waiting"
+            return run_result(await resume(instance, run_id, session_id=home))
+        except ClaimConflict:
+            return "driven"
+        except JournalBusy as error:
+            tries += 1
+            if tries >= _TRIES:
+                return Unrecovered(run_id, home, error)
+            await asyncio.sleep(0.05 * 2**tries)
+        except LoomError as error:
+            return Unrecovered(run_id, home, error)

@@ -1,0 +1,212 @@
+"""Opening, driving, resuming and reading runs.
+
+A run is driven by one task at a time in an instance: whoever asks for a run that is being driven
+waits for that drive instead of starting another.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from loom_ia.app.instance import Driven, Instance
+from loom_ia.core.errors import LoomError, NewerJournal, RunExists, RunMoved
+from loom_ia.core.events.envelope import Payload
+from loom_ia.core.events.message import UserMessage
+from loom_ia.core.events.run import RunResumed, RunStarted
+from loom_ia.core.ids import RunId, SessionId, require_safe_id
+from loom_ia.core.json import storable, storable_text
+from loom_ia.core.model.caller import CallerContext
+from loom_ia.core.model.messages import Message
+from loom_ia.core.state.run import RunState
+from loom_ia.engine.driver import Drive
+from loom_ia.engine.interrupt import Interrupt
+from loom_ia.engine.log import Pen, SessionLog
+from loom_ia.engine.perform import LIVE, EffectContext, Performers
+from loom_ia.engine.program import Approver, Program
+from loom_ia.engine.streaming import Feed
+
+_logger = logging.getLogger("loom_ia.app")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a caller asks for when he opens a run."""
+
+    agent: str
+    message: str | Message
+    session_id: SessionId | None = None
+    run_id: RunId | None = None
+    context: CallerContext | None = None
+    approver: Approver | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A run that is about to begin; nothing is written yet."""
+
+    log: SessionLog
+    pen: Pen
+    program: Program
+
+
+async def open_run(instance: Instance, order: Order) -> Opened:
+    """Prepare a run: check everything that can be refused, and stage its first facts.
+
+    Raises `UnknownAgent`, `RunExists`, `UnusableId`, `UnstorableValue`. Nothing is written before
+    the run is driven, and its first facts go together.
+    """
+    program = _with_approver(instance.program(order.agent), order.approver)
+    run_id = order.run_id or instance.clock.new_id()
+    require_safe_id(run_id, "run id")
+    session_id = order.session_id or run_id
+    context = _storable_context(order.context)
+    said = _said(order.message)
+    log = instance.log(session_id)
+    if order.session_id is not None or order.run_id is not None:
+        await log.catch_up()
+    if log.run(run_id) is not None:
+        raise RunExists("run {run_id} exists already", run_id=run_id)
+    pen = log.pen(run_id, instance.pilot.may_write)
+    started = RunStarted(
+        language=program.plan.language, plan=program.plan.digest, context=context
+    )
+    pen.begin(started, agent=order.agent, root_run_id=run_id)
+    pen.stage(said, instance.pilot.claim(instance.clock.now()))
+    return Opened(log, pen, program)
+
+
+async def drive(
+    instance: Instance,
+    pen: Pen,
+    program: Program,
+    *,
+    feed: Feed | None = None,
+    performers: Performers = LIVE,
+) -> RunState:
+    """Drive a run whose lease is ours until it is over or waits; returns it as written."""
+    run_id, log = pen.run_id, pen.log
+    interrupt = Interrupt()
+    context = EffectContext(
+        pen=pen,
+        program=program,
+        worker_id=instance.worker_id,
+        chunk=feed.chunk if feed else None,
+        strays=instance.strays,
+    )
+    ended = asyncio.get_running_loop().create_future()
+    instance.driven[run_id] = Driven(interrupt, ended)
+    instance.heart.watch(run_id, log, interrupt)
+    try:
+        return await Drive(context, instance.pilot, interrupt, performers).run()
+    except RunMoved:
+        moved = log.run(run_id)
+        if moved is None:
+            raise
+        return moved
+    except BaseException:
+        await _hand_back(instance, log, run_id)
+        raise
+    finally:
+        instance.heart.forget(run_id)
+        instance.driven.pop(run_id, None)
+        if not ended.done():
+            ended.set_result(None)
+
+
+async def resume(
+    instance: Instance,
+    run_id: RunId,
+    *,
+    session_id: SessionId | None = None,
+    take_over: bool = False,
+    approver: Approver | None = None,
+    feed: Feed | None = None,
+) -> RunState:
+    """Go on with a run that was interrupted, decided upon, or that failed for a passing cause.
+
+    A run that is over, or that still waits for a human, is returned as it is. Raises
+    `ClaimConflict` when another driver holds it, unless `take_over`; `NewerJournal`,
+    `UnknownRun`, `UnknownAgent`.
+    """
+    log, run = await instance.find(run_id, session_id)
+    while run_id in instance.driven:
+        await asyncio.shield(instance.driven[run_id].ended)
+        log, run = await instance.find(run_id, session_id)
+    if not run.understood:
+        raise NewerJournal(
+            "run {run_id} holds events of a newer version: it can be read, not driven",
+            run_id=run_id,
+        )
+    if run.outcome is not None and not run.is_resumable:
+        return run
+    if is_waiting(run, instance.clock.now()) and approver is None:
+        return run
+    program = _with_approver(instance.program(run.header.agent), approver)
+    pilot = instance.pilot
+    take = pilot.must_take if take_over else pilot.may_take
+
+    def rule(run: RunState | None, now: datetime) -> Sequence[Payload]:
+        if run is not None and run.is_resumable:
+            return (RunResumed(), pilot.claim(now))
+        return take(run, now)
+
+    run = await log.append(run_id, rule, sync=False)
+    if run.outcome is not None:
+        return run
+    return await drive(
+        instance, log.pen(run_id, pilot.may_write), program, feed=feed
+    )
+
+
+def is_waiting(run: RunState, now: datetime) -> bool:
+    """Whether only a human can make the run advance, and may still do so in time."""
+    pending = run.pending
+    if not pending or any(not (c.is_settled or c.awaits_answer) for c in run.table):
+        return False
+    limits = [c.question.expire_at for c in pending if c.question and c.question.expire_at]
+    return all(now < limit for limit in limits)
+
+
+async def _hand_back(instance: Instance, log: SessionLog, run_id: RunId) -> None:
+    """Let another driver take the run at once, if that can still be written."""
+
+    def rule(run: RunState | None, now: datetime) -> Sequence[Payload]:
+        lease = run.lease if run and run.is_open else None
+        mine = lease is not None and lease.worker_id == instance.worker_id
+        return (instance.pilot.hand_back(now),) if mine else ()
+
+    if log.run(run_id) is None:
+        return
+    with contextlib.suppress(LoomError, asyncio.CancelledError):
+        await log.append(run_id, rule, sync=False)
+
+
+def _with_approver(program: Program, approver: Approver | None) -> Program:
+    if approver is None:
+        return program
+    plan = replace(program.plan, inline_approver=True)
+    return replace(program, plan=plan, approver=approver)
+
+
+def _said(message: str | Message) -> UserMessage:
+    if isinstance(message, str):
+        text = storable_text(message)
+        mended = () if text == message else ("message",)
+        return UserMessage(message=Message.text("user", text), mended=mended)
+    safe, mended = storable(message.model_dump(mode="json"), "message")
+    if not mended:
+        return UserMessage(message=message)
+    return UserMessage(message=Message.model_validate(safe), mended=mended)
+
+
+def _storable_context(context: CallerContext | None) -> CallerContext:
+    if context is None:
+        return CallerContext()
+    safe, _ = storable(context.model_dump(mode="json"), "context")
+    return CallerContext.model_validate(safe)
+
+
+__all__ = ["Opened", "Order", "drive", "is_waiting", "open_run", "resume"]
