@@ -1,0 +1,1 @@
+"""What speaks to the outside world, one folder for each port, each on its own."""
