@@ -1,0 +1,1 @@
+"""Models that can be called, one module for each way to call them."""

@@ -1,0 +1,25 @@
+"""Turn Python functions into tools that an agent can call.
+
+from loom_ia.tools import tool
+
+@tool
+def price(amount: float, rate: float = 20.0) -> float:
+    '''Work out the price with tax.'''
+    return round(amount * (1 + rate / 100), 2)
+"""
+
+from loom_ia.core.errors import ToolError
+from loom_ia.core.model.content import ToolOutput
+from loom_ia.core.ports.tools import ToolContext
+from loom_ia.tools.python import PythonTool, ToolDeclarations, tool
+from loom_ia.tools.signature import ToolDefinitionError
+
+__all__ = [
+    "PythonTool",
+    "ToolContext",
+    "ToolDeclarations",
+    "ToolDefinitionError",
+    "ToolError",
+    "ToolOutput",
+    "tool",
+]

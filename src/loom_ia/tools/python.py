@@ -1,0 +1,276 @@
+"""A Python function as a tool.
+
+Decorating reads nothing but the name: the signature is read when the tool is asked for its `spec`,
+so that importing a module of tools stays cheap, and a fault comes out when a configuration is
+loaded. What the decorator declares and what it leaves out stay apart, for a configuration to fill
+in or override.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Final, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from loom_ia.core.errors import OutsideError, ToolError
+from loom_ia.core.json import JsonObject
+from loom_ia.core.model.content import ToolOutput
+from loom_ia.core.model.tooling import ApprovalMode, OnUnknown, SideEffects, ToolSpec
+from loom_ia.core.ports.tools import ToolContext
+from loom_ia.tools.arguments import Arguments
+from loom_ia.tools.docstring import read_docstring
+from loom_ia.tools.results import Converted, to_output
+from loom_ia.tools.signature import Faults, read_signature, underlying
+from loom_ia.tools.threads import tool_threads
+
+P = ParamSpec("P")
+T = TypeVar("T")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class ToolDeclarations(TypedDict, total=False):
+    """What can be declared of a tool; see `ToolSpec` for what each entry does."""
+
+    name: str
+    description: str
+    side_effects: SideEffects
+    approval: ApprovalMode
+    idempotent: bool
+    on_unknown: OnUnknown
+    timeout: float | None
+
+
+class _Function:
+    """The function behind a tool and behind its copies, read once for all."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        method = getattr(type(function), "__call__", None)  # noqa: B004 (the method is wanted)
+        written = underlying(function)
+        is_object = not hasattr(function, "__name__") and written is method
+        self.call = function
+        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(method)
+        self.name = "" if is_object else str(getattr(written, "__name__", ""))
+        self.doc = written.__doc__ or (type(function).__doc__ if is_object else None)
+        self._read: tuple[Arguments, str | None] | None = None
+
+    def read(self, faults: Faults) -> tuple[Arguments, str | None]:
+        """Give the arguments, and the name of the parameter that takes the context."""
+        if self._read is None:
+            signature = read_signature(self.call, faults)
+            self._read = Arguments(signature.parameters, faults), signature.context
+        return self._read
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PythonTool(Generic[P, R_co]):
+    """A tool that runs a Python function; see `tool`, which makes it.
+
+    It implements the `Tool` port, and called as a function it is the function. It never changes:
+    `with_overrides` gives another one.
+    """
+
+    _function: _Function
+    declared: Mapping[str, Any]
+    """What was declared, and nothing else: an entry that is absent is open to configuration."""
+
+    def __post_init__(self) -> None:
+        # What `functools.wraps` would set, for tools that read code: doctest, sphinx, inspect.
+        function = self._function.call
+        names = {
+            "__wrapped__": function,
+            "__name__": self._function.name,
+            "__doc__": self._function.doc,
+        }
+        for name in ("__module__", "__qualname__"):
+            names[name] = getattr(underlying(function), name, "")
+        self.__dict__.update(names)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call the function, as if it had not been decorated."""
+        return self._function.call(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> "PythonTool[..., R_co]":
+        """Bind, as a function does: a tool that a class defines is a tool of each object."""
+        bind = getattr(self._function.call, "__get__", None)
+        if instance is None or bind is None:
+            return self
+        return PythonTool(_Function(bind(instance, owner)), self.declared)
+
+    def __repr__(self) -> str:
+        return f"<tool {self._name or self._function.call!r}>"
+
+    @property
+    def _name(self) -> str:
+        return str(self.declared.get("name") or self._function.name)
+
+    @cached_property
+    def spec(self) -> ToolSpec:
+        """What decisions and models know of it. Raises `ToolDefinitionError` with every fault."""
+        function = self._function
+        faults = Faults(self._name or repr(function.call), function.call)
+        documentation = read_docstring(function.doc)
+        description = self.declared.get("description") or documentation.description
+        if not self._name:
+            faults.add("", "it has no name of its own: give name=")
+        if not description:
+            faults.add(
+                "", "nothing tells a model what it does: write a docstring, or give description="
+            )
+        arguments, _ = function.read(faults)
+        given = {
+            **self.declared,
+            "name": self._name,
+            "description": description,
+            "input_schema": _described(arguments.schema, documentation.parameters),
+        }
+        try:
+            return ToolSpec.model_validate(given)
+        except ValidationError as error:
+            for fault in error.errors(include_url=False):
+                _note(fault, faults)
+            faults.check()
+            raise
+
+    def with_overrides(self, **declarations: Unpack[ToolDeclarations]) -> "PythonTool[P, R_co]":
+        """Give the same tool with other declarations; those that are not given stay."""
+        _refuse_unknown(self._name, self._function.call, declarations)
+        return PythonTool(self._function, MappingProxyType({**self.declared, **declarations}))
+
+    async def check(self, arguments: JsonObject) -> str | None:
+        """Tell why `arguments` cannot run, a line for each problem, path first."""
+        try:
+            await _contained(self._values(arguments))
+        except ToolError as error:
+            return str(error)
+        except Exception as error:  # noqa: BLE001 (a validator of the user is any code at all)
+            return f"the arguments cannot be read: {type(error).__name__}: {error}"
+        return None
+
+    async def call(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """Run the function: in the event loop when it is async, else in a thread of the tools.
+
+        What the function raises comes out as it is, except what would pass for an order given to
+        this process (a cancellation, an exit, an interrupt): that comes out as `OutsideError`.
+        """
+        return (await _contained(self._run(arguments, context))).output
+
+    async def _run(self, arguments: JsonObject, context: ToolContext) -> Converted:
+        reader, taker = self._plan
+        function = self._function.call
+
+        def enter(values: dict[str, Any]) -> Any:
+            return function(**values) if taker is None else function(**values, **{taker: context})
+
+        if self._function.is_async:
+            return to_output(await enter(await self._values(arguments)))
+
+        def work() -> Any:
+            result = enter(reader.read(arguments))
+            return result if inspect.isawaitable(result) else to_output(result)
+
+        result = await tool_threads.run(work)
+        return result if isinstance(result, Converted) else to_output(await result)
+
+    async def _values(self, arguments: JsonObject) -> dict[str, Any]:
+        reader, _ = self._plan
+        if reader.runs_user_code:
+            return await tool_threads.run(lambda: reader.read(arguments))
+        return reader.read(arguments)
+
+    @cached_property
+    def _plan(self) -> tuple[Arguments, str | None]:
+        return self._function.read(Faults(self._name, self._function.call))
+
+
+@overload
+def tool(
+    function: Callable[P, R_co], /, **declarations: Unpack[ToolDeclarations]
+) -> PythonTool[P, R_co]: ...
+@overload
+def tool(
+    **declarations: Unpack[ToolDeclarations],
+) -> Callable[[Callable[P, R_co]], PythonTool[P, R_co]]: ...
+def tool(function: Callable[..., Any] | None = None, /, **declarations: Any) -> Any:
+    """Make a tool of a function, sync or async, or of any callable that has a signature.
+
+    The parameters become the schema, one typed `ToolContext` excepted; the docstring becomes the
+    description. Faults in either come out of `spec`, as one `ToolDefinitionError`.
+
+        @tool(side_effects="irreversible", approval="always", timeout=20)
+        async def send(recipient: str, body: str, ctx: ToolContext) -> str:
+            '''Send an email to the customer.'''
+
+    `name` and `description` replace those of the function. The other declarations are those of
+    `ToolSpec`; `timeout` is in seconds, None for no limit, 30 when nobody says. A method is
+    decorated in its class or bound, `tool(obj.method)`. Decorating a tool again overrides it.
+    """
+    if function is None:
+        return lambda function: _make(function, declarations)  # pyright: ignore[reportUnknownLambdaType, reportUnknownVariableType]
+    return _make(function, declarations)
+
+
+def _make(function: Any, declarations: dict[str, Any]) -> PythonTool[..., Any]:
+    if isinstance(function, PythonTool):
+        made = cast("PythonTool[..., Any]", function)
+        return made.with_overrides(**cast("ToolDeclarations", declarations))
+    name = str(declarations.get("name") or getattr(function, "__name__", repr(function)))
+    _refuse_unknown(name, function, declarations)
+    if isinstance(function, type) or not callable(function):
+        faults = Faults(name, function)
+        faults.add(
+            "",
+            "a {type} is not a function: put @tool next to the def, or on a bound method",
+            type="class" if isinstance(function, type) else type(function).__name__,
+        )
+        faults.check()
+    return PythonTool(_Function(function), MappingProxyType(dict(declarations)))
+
+
+def _refuse_unknown(name: str, function: object, declarations: Mapping[str, Any]) -> None:
+    faults = Faults(name, function)
+    for unknown in sorted(set(declarations) - set(_DECLARATIONS)):
+        faults.add(
+            "",
+            "unknown declaration {key}; the known ones are {known}",
+            key=unknown,
+            known=", ".join(_DECLARATIONS),
+        )
+    faults.check()
+
+
+_DECLARATIONS: Final = tuple(ToolDeclarations.__annotations__)
+
+
+def _note(fault: ErrorDetails, faults: Faults) -> None:
+    key = str(fault["loc"][0])
+    if key == "name":
+        faults.add("", "a tool has a name of 1 to 64 letters, digits, _ or -: give name=")
+    else:
+        faults.add("", "{key}: {reason}", key=key, reason=fault["msg"])
+
+
+def _described(schema: JsonObject, descriptions: Mapping[str, str]) -> JsonObject:
+    """Give the descriptions of the docstring to the parameters that have none."""
+    properties = dict(cast("dict[str, JsonObject]", schema["properties"]))
+    for name, text in descriptions.items():
+        if name in properties and text:
+            properties[name] = {"description": text, **properties[name]}
+    return {**schema, "properties": cast("JsonObject", properties)}
+
+
+async def _contained(work: Coroutine[Any, Any, T]) -> T:
+    """Await `work`; an order to this process that the tool itself gave becomes a failure."""
+    try:
+        return await work
+    except (Exception, GeneratorExit):
+        raise
+    except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+            raise
+        raise OutsideError("the tool raised {type}", type=type(error).__name__) from error

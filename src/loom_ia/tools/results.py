@@ -1,0 +1,147 @@
+"""What a tool returns, as the journal keeps it: the same before and after a restart.
+
+    returned                              kept as
+    ------------------------------------  ------------------------------------------------------
+    `str`                                 a text block, no data
+    `None`                                nothing
+    `ToolOutput`                          itself
+    `bool`, `int`, `float`                the JSON value
+    `dict` and other mappings             an object; keys must be text, or enums of text
+    `list`, `tuple`                       an array, in order
+    `set`, `frozenset`                    an array, sorted by the JSON text of the items
+    `Enum`                                its value
+    `Decimal`                             text, every digit kept: `"12.50"`
+    `date`, `datetime`, `time`            ISO 8601 text; UTC is written `Z`
+    `timedelta`                           ISO 8601 text: `"PT1H"`
+    `UUID`, path                          text
+    dataclass                             an object of its fields
+    Pydantic model or dataclass           its own JSON form: `model_dump(mode="json")`
+
+Every form but the first three gives a JSON block for the model and the same value as `data` for
+code. Anything else (NaN, bytes, nesting over 64, any other object) raises `UnstorableValue`, which
+names the path: nothing turns into null in silence.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
+from typing import Any, Final, NamedTuple, cast
+from uuid import UUID
+
+from pydantic import BaseModel, JsonValue
+from pydantic.dataclasses import is_pydantic_dataclass
+from pydantic_core import to_jsonable_python
+
+from loom_ia.core.errors import UnstorableValue
+from loom_ia.core.json import MAX_DEPTH, canonical, storable, storable_text
+from loom_ia.core.model.content import JsonBlock, OutputBlock, ToolOutput
+
+_ROOT: Final = "result"
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+_AS_TEXT: Final = (Decimal, date, datetime, time, timedelta, UUID, PurePath)
+
+
+class Converted(NamedTuple):
+    """An output, and the paths whose text the journal could not hold as it was."""
+
+    output: ToolOutput
+    mended: tuple[str, ...] = ()
+
+
+def to_output(value: object) -> Converted:
+    """Convert what a tool returned, as the table above says. Raises `UnstorableValue`."""
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, str):
+        text = storable_text(value)
+        return Converted(ToolOutput.of_text(text), () if text == value else (_ROOT,))
+    if value is None:
+        return Converted(ToolOutput(data=None))
+    if isinstance(value, ToolOutput):
+        return _checked(value)
+    data, mended = storable(_plain(value, _ROOT, 0), _ROOT)
+    return Converted(ToolOutput(blocks=(JsonBlock(data=data),), data=data), mended)
+
+
+def _checked(output: ToolOutput) -> Converted:
+    data, mended = storable(output.data, f"{_ROOT}.data")
+    blocks: list[OutputBlock] = []
+    for rank, block in enumerate(output.blocks):
+        safe, paths = _checked_block(block, f"{_ROOT}.blocks[{rank}]")
+        blocks.append(safe)
+        mended += paths
+    if not mended:
+        return Converted(output)
+    return Converted(output.model_copy(update={"data": data, "blocks": tuple(blocks)}), mended)
+
+
+def _checked_block(block: OutputBlock, path: str) -> tuple[OutputBlock, tuple[str, ...]]:
+    update: dict[str, JsonValue] = {}
+    mended: tuple[str, ...] = ()
+    for name in type(block).model_fields:
+        update[name], paths = storable(getattr(block, name), f"{path}.{name}")
+        mended += paths
+    return (block.model_copy(update=update) if mended else block), mended
+
+
+def _plain(value: Any, path: str, depth: int) -> Any:
+    """Unfold `value` down to what JSON has; `storable` then has the last word."""
+    if type(value) in _SCALARS:
+        return value
+    if isinstance(value, Enum):
+        return _plain(value.value, path, depth)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, _AS_TEXT):
+        return to_jsonable_python(value)
+    if depth >= MAX_DEPTH:
+        raise UnstorableValue("{path} is nested deeper than {max}", path=path, max=MAX_DEPTH)
+    return _plain_container(value, path, depth + 1)
+
+
+def _plain_container(value: Any, path: str, depth: int) -> Any:
+    if isinstance(value, Mapping):
+        items = cast("Mapping[Any, Any]", value).items()
+        pairs = ((key.value if isinstance(key, Enum) else key, item) for key, item in items)
+        return {key: _plain(item, f"{path}.{key}", depth) for key, item in pairs}
+    if isinstance(value, list | tuple):
+        rows = cast("list[Any]", value)
+        return [_plain(item, f"{path}[{i}]", depth) for i, item in enumerate(rows)]
+    if isinstance(value, AbstractSet):
+        return sorted(
+            (_plain(item, f"{path}[]", depth) for item in cast("AbstractSet[Any]", value)),
+            key=canonical,
+        )
+    if isinstance(value, BaseModel) or is_pydantic_dataclass(cast("Any", type(value))):
+        return _dumped(value, path)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {
+            item.name: _plain(getattr(value, item.name), f"{path}.{item.name}", depth)
+            for item in fields(value)
+        }
+    raise UnstorableValue(
+        "{path} is of type {type}, which has no JSON form: return text, numbers, a dict, a list, a"
+        " dataclass or a Pydantic model",
+        path=path,
+        type=type(value).__qualname__,
+    )
+
+
+def _dumped(value: Any, path: str) -> Any:
+    try:
+        if isinstance(value, BaseModel):
+            return value.model_dump(mode="json")
+        return value.__pydantic_serializer__.to_python(value, mode="json")
+    except ValueError as error:
+        raise UnstorableValue(
+            "{path} is a {type} that has no JSON form: {reason}",
+            path=path,
+            type=type(value).__qualname__,
+            reason=error,
+        ) from error

@@ -1,0 +1,125 @@
+"""Threads of the tools: where code that may block runs, and nothing else.
+
+They are apart from the event loop's own pool, so that slow tools starve nothing else, and they
+are daemons, so that a tool that never returns does not keep the interpreter from ending. A thread
+cannot be stopped: work whose caller left goes on to its end, unless it had not begun; then it
+never begins.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+MAX_THREADS: Final = 64
+
+
+@dataclass(slots=True)
+class _Work:
+    """One function to run. Whoever pops the `ticket` decides: the thread runs it, or nobody."""
+
+    function: Callable[[], Any]
+    context: Context
+    loop: asyncio.AbstractEventLoop
+    future: "asyncio.Future[tuple[Any, BaseException | None]]"
+    ticket: list[None] = field(default_factory=lambda: [None])
+
+    def take(self) -> bool:
+        try:
+            self.ticket.pop()
+        except IndexError:
+            return False
+        return True
+
+    def run(self) -> tuple[Any, BaseException | None]:
+        try:
+            return self.context.run(self.function), None
+        except BaseException as error:  # noqa: BLE001 (it is raised again where the caller waits)
+            return None, error
+
+    def tell(self, outcome: tuple[Any, BaseException | None]) -> None:
+        # A loop that is closed by now has nobody waiting.
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._settle, outcome)
+
+    def _settle(self, outcome: tuple[Any, BaseException | None]) -> None:
+        if not self.future.done():
+            self.future.set_result(outcome)
+
+
+class Threads:
+    """A pool that grows up to `size` threads, by one each time none is free."""
+
+    def __init__(self, size: int = MAX_THREADS) -> None:
+        self._size = size
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget every thread, as a child process must: threads do not survive a fork."""
+        self._lock = threading.Lock()
+        self._queue: SimpleQueue[_Work] = SimpleQueue()
+        self._count = 0
+        self._free = 0  # threads that wait, less work that waits
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """Run `function` in a thread, in a copy of the caller's context.
+
+        What it raises is raised here, `BaseException` included. Cancelling the caller leaves a
+        function that has begun to its end, and keeps one that has not from beginning.
+        """
+        loop = asyncio.get_running_loop()
+        work = _Work(function, copy_context(), loop, loop.create_future())
+        self._submit(work)
+        try:
+            result, error = await work.future
+        except asyncio.CancelledError:
+            work.take()
+            raise
+        if error is None:
+            return result
+        try:
+            raise error
+        finally:
+            del error, work  # an error that its own traceback holds is a cycle
+
+    def _submit(self, work: _Work) -> None:
+        with self._lock:
+            if self._free > 0 or self._count >= self._size or not self._grow():
+                self._free -= 1
+        self._queue.put(work)
+
+    def _grow(self) -> bool:
+        name = f"loom-tool-{self._count}"
+        try:
+            threading.Thread(target=self._serve, name=name, daemon=True).start()
+        except RuntimeError:  # the machine gives no more threads: those there are will do
+            if not self._count:
+                raise
+            return False
+        self._count += 1
+        return True
+
+    def _serve(self) -> None:
+        queue, lock = self._queue, self._lock
+        while True:
+            work = queue.get()
+            outcome = work.run() if work.take() else None
+            with lock:
+                self._free += 1
+            if outcome is not None:
+                work.tell(outcome)
+            del work, outcome
+
+
+tool_threads: Final = Threads()
+"""The threads that every tool of the process shares."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=tool_threads.reset)
