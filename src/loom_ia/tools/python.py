@@ -154,6 +154,9 @@ class PythonTool(Generic[P, R_co]):
     async def call(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Run the function: in the event loop when it is async, else in a thread of the tools.
 
+        Cancelled, a coroutine is cancelled and a thread is awaited: its result still comes out,
+        unless a second cancellation comes first.
+
         What the function raises comes out as it is, except what would pass for an order given to
         this process (a cancellation, an exit, an interrupt): that comes out as `OutsideError`.
         """
@@ -173,7 +176,7 @@ class PythonTool(Generic[P, R_co]):
             result = enter(reader.read(arguments))
             return result if inspect.isawaitable(result) else to_output(result)
 
-        result = await tool_threads.run(work)
+        result = await tool_threads.run(work, to_end=True)
         return result if isinstance(result, Converted) else to_output(await result)
 
     async def _values(self, arguments: JsonObject) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 They are apart from the event loop's own pool, so that slow tools starve nothing else, and they
 are daemons, so that a tool that never returns does not keep the interpreter from ending. A thread
-cannot be stopped: work whose caller left goes on to its end, unless it had not begun; then it
+cannot be stopped: work that was given up goes on to its end, unless it had not begun; then it
 never begins.
 """
 
@@ -14,11 +14,18 @@ from contextlib import suppress
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 T = TypeVar("T")
 
 MAX_THREADS: Final = 64
+
+
+class _Outcome(NamedTuple):
+    """How a function ended."""
+
+    result: Any = None
+    error: BaseException | None = None
 
 
 @dataclass(slots=True)
@@ -28,7 +35,8 @@ class _Work:
     function: Callable[[], Any]
     context: Context
     loop: asyncio.AbstractEventLoop
-    future: "asyncio.Future[tuple[Any, BaseException | None]]"
+    future: "asyncio.Future[None]"
+    outcome: _Outcome | None = None
     ticket: list[None] = field(default_factory=lambda: [None])
 
     def take(self) -> bool:
@@ -38,20 +46,27 @@ class _Work:
             return False
         return True
 
-    def run(self) -> tuple[Any, BaseException | None]:
+    def run(self) -> _Outcome:
         try:
-            return self.context.run(self.function), None
+            return _Outcome(result=self.context.run(self.function))
         except BaseException as error:  # noqa: BLE001 (it is raised again where the caller waits)
-            return None, error
+            return _Outcome(error=error)
 
-    def tell(self, outcome: tuple[Any, BaseException | None]) -> None:
+    def tell(self, outcome: _Outcome) -> None:
         # A loop that is closed by now has nobody waiting.
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._settle, outcome)
 
-    def _settle(self, outcome: tuple[Any, BaseException | None]) -> None:
+    def _settle(self, outcome: _Outcome) -> None:
+        self.outcome = outcome
         if not self.future.done():
-            self.future.set_result(outcome)
+            self.future.set_result(None)
+
+    async def ended(self) -> None:
+        """Wait for the outcome, again if a cancellation took the future away."""
+        if self.outcome is None:
+            self.future = self.loop.create_future()
+            await self.future
 
 
 class Threads:
@@ -68,22 +83,25 @@ class Threads:
         self._count = 0
         self._free = 0  # threads that wait, less work that waits
 
-    async def run(self, function: Callable[[], T]) -> T:
+    async def run(self, function: Callable[[], T], *, to_end: bool = False) -> T:
         """Run `function` in a thread, in a copy of the caller's context.
 
-        What it raises is raised here, `BaseException` included. Cancelling the caller leaves a
-        function that has begun to its end, and keeps one that has not from beginning.
+        What it raises is raised here, `BaseException` included. When the caller is cancelled, a
+        function that has not begun never does. One that has begun is left alone; with `to_end`
+        its result is awaited and returned all the same, until the caller is cancelled again.
         """
         loop = asyncio.get_running_loop()
         work = _Work(function, copy_context(), loop, loop.create_future())
         self._submit(work)
         try:
-            result, error = await work.future
+            await work.future
         except asyncio.CancelledError:
-            work.take()
-            raise
+            if work.take() or not to_end or _was_cancelled_twice():
+                raise
+            await work.ended()
+        result, error = work.outcome or _Outcome()
         if error is None:
-            return result
+            return cast("T", result)
         try:
             raise error
         finally:
@@ -116,6 +134,12 @@ class Threads:
             if outcome is not None:
                 work.tell(outcome)
             del work, outcome
+
+
+def _was_cancelled_twice() -> bool:
+    # Two cancellations that come together raise only once.
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 1
 
 
 tool_threads: Final = Threads()

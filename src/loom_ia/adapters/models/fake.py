@@ -15,7 +15,7 @@ another process therefore goes on where it stopped, and two runs never disturb e
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from itertools import chain, pairwise
 from typing import Final
 
@@ -131,7 +131,7 @@ class FakeModel:
         """The entry of the configuration."""
         return self._spec
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
         """Play the reply that fits.
 
         Raises `ModelError`: the kind that the reply asks for, or `invalid_request` when the
