@@ -1,0 +1,19 @@
+"""What an agent is, as its file or its author in Python describes it."""
+
+from loom_ia.agents.spec import (
+    DEFAULT_MAX_ITERATIONS,
+    AgentSpec,
+    ApprovalSpec,
+    LlmSettings,
+    MainRole,
+    PythonTool,
+)
+
+__all__ = [
+    "DEFAULT_MAX_ITERATIONS",
+    "AgentSpec",
+    "ApprovalSpec",
+    "LlmSettings",
+    "MainRole",
+    "PythonTool",
+]

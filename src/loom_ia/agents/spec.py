@@ -1,0 +1,91 @@
+"""The description of an agent: the same classes for a YAML file and for Python.
+
+Law. These are values: they name models, prompts and tools, and hold none of them. What a name
+stands for is checked in `loom_ia.config`, with all the rest that the configuration declares.
+"""
+
+from typing import Any, Final, Literal, Self, TypeAlias
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from loom_ia.core.json import JsonObject
+from loom_ia.core.model.base import Value
+from loom_ia.core.model.tooling import ApprovalMode, OnUnknown, SideEffects
+from loom_ia.core.prompts import Language
+
+OnExpiry: TypeAlias = Literal["deny", "fail"]
+
+DEFAULT_MAX_ITERATIONS: Final = 10
+
+
+class _Spec(Value):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class LlmSettings(_Spec):
+    """What an agent asks of its model beyond the model's own entry, which it overrides.
+
+    `params` goes to the provider as it is, merged over the model's.
+    """
+
+    max_tokens: int | None = Field(default=None, gt=0)
+    params: JsonObject = Field(default_factory=dict)
+
+
+class MainRole(_Spec):
+    """The orchestrator: its model, and its prompt as a text or as a file of `prompts_dir`."""
+
+    model: str = Field(min_length=1)
+    system: str | None = None
+    system_file: str | None = Field(default=None, min_length=1)
+    llm: LlmSettings = LlmSettings()
+
+    @model_validator(mode="after")
+    def _one_prompt(self) -> Self:
+        if (self.system is None) == (self.system_file is None):
+            raise PydanticCustomError("one_prompt", "give either system or system_file")
+        return self
+
+
+class ApprovalSpec(_Spec):
+    """How long a request for approval stays open, in seconds (None: for ever), and what then."""
+
+    expires_in: float | None = Field(default=86_400.0, gt=0)
+    on_expiry: OnExpiry = "deny"
+
+
+class PythonTool(_Spec):
+    """A reference to a tool written in Python: a registered name, or `module:attribute`.
+
+    Each other field replaces what the tool itself declares; None keeps it.
+    """
+
+    python: str = Field(min_length=1)
+    timeout: float | None = Field(default=None, gt=0)
+    side_effects: SideEffects | None = None
+    approval: ApprovalMode | None = None
+    idempotent: bool | None = None
+    on_unknown: OnUnknown | None = None
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The declarations that this reference replaces, by the names of `ToolSpec`."""
+        return self.model_dump(exclude={"python"}, exclude_none=True)
+
+
+class AgentSpec(_Spec):
+    """An agent. `timeout` bounds, in seconds, the time during which its runs are driven.
+
+    `language` is the one of the texts that the engine itself puts before the model; None takes
+    the language of the configuration.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    description: str = ""
+    main: MainRole
+    max_iterations: int = Field(default=DEFAULT_MAX_ITERATIONS, gt=0)
+    timeout: float | None = Field(default=None, gt=0)
+    approval: ApprovalSpec = ApprovalSpec()
+    language: Language | None = None
+    tools: tuple[PythonTool, ...] = ()

@@ -1,0 +1,32 @@
+"""What an instance is, in `loom.yaml` or in Python, and how it is read and checked.
+
+Law. Importing this package reads no file and loads no parser: YAML waits until a file is read.
+"""
+
+from loom_ia.config.load import LoadedConfig, load_config, prepare_config
+from loom_ia.config.profiles import ActiveProfile
+from loom_ia.config.references import References
+from loom_ia.config.root import (
+    EventsStorage,
+    Execution,
+    Logging,
+    LoomConfig,
+    Storage,
+    Telemetry,
+    ToolExecution,
+)
+
+__all__ = [
+    "ActiveProfile",
+    "EventsStorage",
+    "Execution",
+    "LoadedConfig",
+    "Logging",
+    "LoomConfig",
+    "References",
+    "Storage",
+    "Telemetry",
+    "ToolExecution",
+    "load_config",
+    "prepare_config",
+]

@@ -1,0 +1,71 @@
+"""The table of what the configuration will say one day and cannot say yet.
+
+Law. A key or a value that belongs to the language of the configuration is never taken for a typing
+error, and never ignored: it is refused as not available. A line leaves this table when the models
+of `config/root.py` and `agents/spec.py` learn it. `*` stands for any item of a list.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+Pattern: TypeAlias = tuple[str, ...]
+
+AGENT: Final[Pattern] = ("agents", "*")
+_MODEL: Final[Pattern] = ("models", "*")
+_TOOL: Final[Pattern] = (*AGENT, "tools", "*")
+
+
+def _keys(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+UNAVAILABLE_KEYS: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
+    {
+        (): _keys(
+            "profiles env_file mcp_servers tool_sources sessions budgets tenants security server "
+            "triggers graphs"
+        ),
+        _MODEL: _keys("api base_url api_key_env timeouts retry capabilities circuit_breaker cache"),
+        (*_MODEL, "pricing"): _keys("tiers"),
+        ("storage",): _keys("artifacts idempotency queue bus encryption retention"),
+        ("storage", "events"): _keys("dsn_env role pool"),
+        ("execution",): _keys("attachments"),
+        ("execution", "tools"): _keys("validate_arguments offload_over"),
+        ("telemetry",): _keys("capture redaction exporters"),
+        AGENT: _keys(
+            "expose output judge budget stream_output roles subagents policies max_depth state"
+        ),
+        (*AGENT, "main"): _keys("fallbacks context"),
+        (*AGENT, "approval"): _keys("scope"),
+        _TOOL: _keys(
+            "mcp source graph alias include exclude required tools output offload_over description"
+        ),
+    }
+)
+
+UNAVAILABLE_VALUES: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
+    {
+        (*_MODEL, "sdk"): frozenset({"anthropic", "openai"}),
+        ("storage", "events", "backend"): frozenset({"postgres"}),
+        (*_TOOL, "approval"): frozenset({"policy"}),
+    }
+)
+
+# Keys that will never be, each with what to write instead.
+EXPLAINED_KEYS: Final[Mapping[Pattern, Mapping[str, str]]] = MappingProxyType(
+    {
+        ("telemetry",): {"bus": "the bus is declared under storage.bus, not here"},
+        _TOOL: {"judge": "a tool has no judge: judges review roles and final answers"},
+    }
+)
+
+# In these items, a key of the list on the right is another way of writing the key on the left.
+ALTERNATIVES: Final[Mapping[Pattern, tuple[str, frozenset[str]]]] = MappingProxyType(
+    {_TOOL: ("python", frozenset({"mcp", "source", "graph"}))}
+)
+
+
+def pattern_of(path: tuple[str | int, ...]) -> Pattern:
+    """Give the entry of the tables that `path` falls under."""
+    return tuple("*" if isinstance(part, int) else part for part in path)

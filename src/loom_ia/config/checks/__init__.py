@@ -1,0 +1,29 @@
+"""What a configuration is checked for once each file is sound by itself: one file for each check.
+
+Law. A check looks at the project and yields a problem for each fault; it neither stops at the first
+nor speaks about a part that was refused already. To add one, write its file and name it below.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+from loom_ia.config.checks.names import check_names
+from loom_ia.config.checks.prompts import check_prompts
+from loom_ia.config.checks.references import check_references
+from loom_ia.config.checks.storage import check_storage
+from loom_ia.config.checks.tools import check_tools
+from loom_ia.config.checks.used_models import check_used_models
+from loom_ia.config.project import Project
+from loom_ia.core.errors import Problem
+
+Check: TypeAlias = Callable[[Project], Iterator[Problem]]
+
+CHECKS: Final[tuple[Check, ...]] = (
+    check_names,
+    check_used_models,
+    check_prompts,
+    check_storage,
+    check_tools,
+)
+
+__all__ = ["CHECKS", "Check", "check_references"]

@@ -1,0 +1,34 @@
+"""Names are unique: of models, and of agents across every file."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from loom_ia.config.places import Source
+from loom_ia.config.project import Project
+from loom_ia.core.errors import Problem
+
+RESERVED_AGENTS: Final = frozenset({"_compaction"})
+
+
+def check_names(project: Project) -> Iterator[Problem]:
+    """Refuse a name that is used twice, and those that the engine keeps for itself."""
+    if "models" not in project.broken:
+        yield from _unique(
+            (project.source.inside("models", position), model.id, "id")
+            for position, model in enumerate(project.root.models)
+        )
+    named = [agent for agent in project.agents if "name" not in agent.broken]
+    yield from _unique((agent.source, agent.spec.name, "name") for agent in named)
+    for agent in named:
+        if agent.spec.name in RESERVED_AGENTS:
+            template = "the name {name} is reserved (choose another)"
+            yield agent.source.problem(("name",), template, name=agent.spec.name)
+
+
+def _unique(named: Iterable[tuple[Source, str, str]]) -> Iterator[Problem]:
+    first: dict[str, Source] = {}
+    for source, name, key in named:
+        known = first.setdefault(name, source)
+        if known is not source:
+            template = "{name} is already defined at {place}"
+            yield source.problem((key,), template, name=name, place=known.place((key,)))

@@ -1,0 +1,20 @@
+"""The journal has a path when, and only when, its backend keeps it somewhere."""
+
+from collections.abc import Iterator
+
+from loom_ia.config.project import Project
+from loom_ia.core.errors import Problem
+
+
+def check_storage(project: Project) -> Iterator[Problem]:
+    """Refuse a journal on disk without a path, and one in memory with a path."""
+    if "storage" in project.broken:
+        return
+    events = project.root.storage.events
+    source = project.source.inside("storage", "events")
+    if events.backend == "memory" and events.path is not None:
+        template = "the memory backend keeps nothing and takes no path (remove it)"
+        yield source.problem(("path",), template)
+    if events.backend != "memory" and events.path is None:
+        template = "the {backend} backend needs a path (add path: data)"
+        yield source.problem((), template, backend=events.backend)

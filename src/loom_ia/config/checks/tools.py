@@ -1,0 +1,19 @@
+"""An agent names each of its tools once."""
+
+from collections.abc import Iterator
+
+from loom_ia.config.project import Project
+from loom_ia.core.errors import Problem
+
+
+def check_tools(project: Project) -> Iterator[Problem]:
+    """Refuse a tool that the same agent names twice."""
+    for agent in project.agents:
+        first: dict[str, int] = {}
+        for position, tool in enumerate(agent.spec.tools):
+            known = first.setdefault(tool.python, position)
+            if known != position:
+                place = agent.source.place(("tools", known, "python"))
+                template = "the tool {name} is already named at {place}"
+                path = ("tools", position, "python")
+                yield agent.source.problem(path, template, name=tool.python, place=place)

@@ -1,0 +1,86 @@
+"""Where a part of the configuration was written, and how a reader would name it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+from pydantic import BaseModel
+
+from loom_ia.config.document import Document, KeyPath
+from loom_ia.core.errors import ConfigError, Problem
+
+IN_PYTHON: Final = "LoomConfig"
+_LABELS: Final = ("id", "name")
+_LONGEST_LABEL: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The file, or the Python object, that a part of the configuration comes from.
+
+    `prefix` is where that part stands in it; `value` is the whole, from which items take their
+    label. Paths given to the methods start at the part.
+    """
+
+    file: str
+    value: object
+    document: Document | None = None
+    prefix: KeyPath = ()
+
+    def inside(self, *path: str | int) -> "Source":
+        """Give the source of what is at `path`."""
+        return replace(self, prefix=(*self.prefix, *path))
+
+    def line(self, path: KeyPath = ()) -> int | None:
+        """Give the line of `path`, None when it was written in Python."""
+        return self.document.line((*self.prefix, *path)) if self.document else None
+
+    def text_line(self, path: KeyPath, number: int) -> int | None:
+        """Give the line, in the file, of the line `number` of the text at `path`."""
+        return self.document.text_line((*self.prefix, *path), number) if self.document else None
+
+    def place(self, path: KeyPath = ()) -> str:
+        """Name the place of `path` in the middle of a sentence."""
+        line = self.line(path)
+        return f"{self.file}:{line}" if line else f"{self.file}: {self.text(path)}"
+
+    def text(self, path: KeyPath) -> str:
+        """Write `path` as a reader would: `models[HAIKU].max_tokens`."""
+        text, value = "", self.value
+        for part in (*self.prefix, *path):
+            value = _child(value, part)
+            if isinstance(part, int):
+                text += f"[{_label(value) or part}]"
+            else:
+                text += f".{part}" if text else part
+        return text
+
+    def problem(self, path: KeyPath, template: str, /, **params: object) -> Problem:
+        """Say that something is wrong at `path`."""
+        return Problem(self.file, self.line(path), self.text(path), template, params)
+
+    def situate(self, path: KeyPath, error: ConfigError) -> Iterator[Problem]:
+        """Give the problems of `error`, which know no place, the place of `path`."""
+        for problem in error.problems:
+            yield replace(problem, file=self.file, line=self.line(path), path=self.text(path))
+
+
+def _child(value: object, part: str | int) -> object:
+    if isinstance(part, int):
+        items = cast("list[object]", value) if isinstance(value, list | tuple) else []
+        return items[part] if part < len(items) else None
+    return _field(value, part)
+
+
+def _field(value: object, name: str) -> object:
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, object]", value).get(name)
+    return getattr(value, name, None) if isinstance(value, BaseModel) else None
+
+
+def _label(value: object) -> str | None:
+    for name in _LABELS:
+        label = _field(value, name)
+        if isinstance(label, str) and label.isprintable() and 0 < len(label) <= _LONGEST_LABEL:
+            return label
+    return None

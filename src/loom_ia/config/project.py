@@ -1,0 +1,62 @@
+"""A configuration while it is checked: what was written, where, and which parts are sound."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from loom_ia.agents import AgentSpec
+from loom_ia.config.document import KeyPath
+from loom_ia.config.places import Source
+from loom_ia.config.references import References
+from loom_ia.config.root import LoomConfig
+from loom_ia.core.errors import Problem
+from loom_ia.core.template import Template
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenAgent:
+    """An agent and where it was written; the parts in `broken` have their default instead."""
+
+    spec: AgentSpec
+    source: Source
+    broken: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The system prompt of an agent; `template` is None when it has faults, told by `problems`.
+
+    `file` is the prompt's own file as it is shown, empty when the text stands at `path` of
+    `source`.
+    """
+
+    source: Source
+    path: KeyPath
+    file: str = ""
+    template: Template | None = None
+    problems: tuple[Problem, ...] = ()
+
+    def problem(self, line: int, template: str, /, **params: object) -> Problem:
+        """Say that something is wrong at that line of the text."""
+        if self.file:
+            return Problem(self.file, line, "", template, params)
+        place = self.source.text_line(self.path, line)
+        return Problem(self.source.file, place, self.source.text(self.path), template, params)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """All that a check may look at.
+
+    The sections named in `broken` were refused already: they hold their defaults here, and a
+    check says nothing about them. `model_ids` are those that were written, sound or not.
+    """
+
+    root: LoomConfig
+    source: Source
+    base_dir: Path
+    agents: tuple[WrittenAgent, ...]
+    model_ids: tuple[str, ...]
+    references: References
+    broken: frozenset[str] = frozenset()
+    prompts: Mapping[int, Prompt] = field(default_factory=dict[int, Prompt])

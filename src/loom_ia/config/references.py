@@ -1,0 +1,210 @@
+"""From the names that a configuration writes to the Python objects that they stand for.
+
+Law. A name is registered by a module of `imports` (a tool's own name, or the variable's) or by
+`Loom.register`; else it reads `module:attribute`. One name stands for one object. Names that start
+with `loom.` are ours. Modules are imported once, when a name is first asked for.
+"""
+
+import difflib
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Final, Never, TypeGuard
+
+from loom_ia.config.siblings import Siblings
+from loom_ia.core.errors import ConfigError, Problem
+from loom_ia.core.model import ToolSpec
+from loom_ia.core.ports.tools import Tool
+
+RESERVED: Final = "loom."
+_MOST_SHOWN: Final = 20
+
+
+def is_tool(value: object) -> TypeGuard[Tool]:
+    """Whether `value` can be used as a tool."""
+    kind = type(value)
+    # The type first: asking an attribute of any object of a module may run anything.
+    callables = (getattr(kind, name, None) for name in ("check", "call"))
+    return all(map(callable, callables)) and isinstance(getattr(value, "spec", None), ToolSpec)
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    value: object
+    origin: str
+
+
+class References:
+    """The names of one configuration whose file is in `folder`.
+
+    A `ConfigError` raised here has problems without a file: the caller knows who wrote the name.
+    """
+
+    def __init__(self, folder: Path, modules: Sequence[str] = ()) -> None:
+        self.folder = folder
+        self.modules = tuple(modules)
+        self._registered: dict[str, _Named] = {}
+        self._imported: dict[str, _Named] = {}
+        self._loaded: list[ModuleType] = []
+        self._failures: dict[int, tuple[Problem, ...]] | None = None
+        self._siblings: Siblings | None = None
+
+    def register(self, name: str, value: object) -> None:
+        """Let `name` stand for `value`. Raises `ConfigError` when it stands for something else."""
+        if name.startswith(RESERVED):
+            _refuse(name, "names that start with loom. are reserved")
+        known = self._registered.get(name) or self._imported.get(name)
+        if known and known.value is not value:
+            _refuse(name, "already stands for {origin}", origin=known.origin)
+        self._registered[name] = _Named(value, "what was registered in Python")
+
+    def load(self) -> Mapping[int, tuple[Problem, ...]]:
+        """Import the modules, once; give what went wrong by position in `modules`."""
+        if self._failures is None:
+            self._failures = {}
+            for position, name in enumerate(self.modules):
+                try:
+                    module = self._import(name)
+                except ConfigError as error:
+                    self._failures[position] = error.problems
+                    continue
+                self._loaded.append(module)
+                if problems := tuple(self._enter(module, name)):
+                    self._failures[position] = problems
+        return self._failures
+
+    def find(self, name: str) -> object:
+        """Give what `name` stands for. Raises `ConfigError` when it stands for nothing."""
+        self.load()
+        if name.startswith(RESERVED):
+            _refuse(name, "{name} is not available in this version", name=name)
+        if found := self._registered.get(name) or self._imported.get(name):
+            return found.value
+        module, colon, attribute = name.partition(":")
+        if colon:
+            return self._attribute(name, module, attribute)
+        values = [vars(m)[name] for m in self._loaded if _is_public(name) and name in vars(m)]
+        if not values:
+            self._unknown(name, self.names)
+        if any(value is not values[0] for value in values):
+            modules = self._modules_with(name)
+            template = "{name} stands for several objects: write one of {choices}"
+            _refuse(name, template, name=name, choices=_listed(f"{m}:{name}" for m in modules))
+        return values[0]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that stand for a tool or were registered, sorted."""
+        return tuple(sorted({*self._registered, *self._imported}))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every module could be imported, so that an unknown name is a fault of its own."""
+        return not self.load()
+
+    def close(self) -> None:
+        """Forget the modules of the folder; those still in use keep working."""
+        if self._siblings:
+            self._siblings.close()
+
+    def _modules_with(self, name: str) -> Iterator[str]:
+        for module in self._loaded:
+            if name in vars(module):
+                yield self._folder_modules().shown(module.__name__)
+
+    def _folder_modules(self) -> Siblings:
+        if self._siblings is None:
+            self._siblings = Siblings(self.folder)
+        return self._siblings
+
+    def _enter(self, module: ModuleType, name: str) -> Iterator[Problem]:
+        for variable, value in list(vars(module).items()):
+            if not _is_public(variable) or not is_tool(value):
+                continue
+            entry = _Named(value, f"{name}:{variable}")
+            for word in dict.fromkeys((value.spec.name, variable)):
+                known = self._registered.get(word) or self._imported.setdefault(word, entry)
+                if known.value is not value:
+                    template = "the name {word} stands for both {first} and {second}"
+                    params: dict[str, object] = {
+                        "word": word,
+                        "first": known.origin,
+                        "second": entry.origin,
+                    }
+                    yield Problem("", None, name, template, params)
+
+    def _attribute(self, name: str, module_name: str, attribute: str) -> object:
+        module = value = self._import(module_name)
+        for part in attribute.split("."):
+            try:
+                value = getattr(value, part)
+            except AttributeError:
+                public = tuple(filter(_is_public, vars(module)))
+                self._unknown(attribute, public, f"{module_name}:")
+        return value
+
+    def _import(self, name: str) -> ModuleType:
+        siblings = self._folder_modules()
+        if not all(part.isidentifier() for part in name.split(".")):
+            _refuse(name, "{name!r} is not the name of a module", name=name)
+        try:
+            return siblings.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{siblings.private(name)}.".startswith(f"{error.name}."):
+                self._import_failed(name, error)
+            template = "there is no module {name}, neither installed nor in {folder} ({known})"
+            known = "modules there: " + _listed(siblings.names()) if siblings.names() else "empty"
+            _refuse(name, template, name=name, folder=self.folder.name or ".", known=known)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (a user's module may raise anything)
+            self._import_failed(name, error)
+
+    def _import_failed(self, name: str, error: BaseException) -> Never:
+        package = self._folder_modules().package
+        text = str(error).replace(f"{package}.", "") if package else str(error)
+        where = self._user_line(error)
+        params: dict[str, object] = {
+            "name": name,
+            "error": type(error).__name__,
+            "text": text,
+            "where": where,
+        }
+        template = "importing {name} failed with {error}: {text}"
+        problem = Problem("", None, name, f"{template} ({{where}})" if where else template, params)
+        raise ConfigError([problem]) from error
+
+    def _user_line(self, error: BaseException) -> str:
+        """Give the deepest place of `error` that is in the user's folder."""
+        lines = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+        if isinstance(error, SyntaxError) and error.filename:
+            lines.append((error.filename, error.lineno))
+        folder = self.folder.resolve()
+        for file, line in reversed(lines):
+            if Path(file).is_relative_to(folder):
+                return f"{Path(file).relative_to(folder)}:{line}"
+        return ""
+
+    def _unknown(self, name: str, known: Sequence[str], prefix: str = "") -> Never:
+        params: dict[str, object] = {"name": prefix + name}
+        if near := difflib.get_close_matches(name, known, n=1):
+            params["suggestion"] = prefix + near[0]
+            _refuse(name, "nothing is called {name} (did you mean {suggestion}?)", **params)
+        if prefix or not known:
+            template = "nothing is called {name} (is its module listed under imports?)"
+            _refuse(name, "nothing is called {name}" if prefix else template, **params)
+        params["known"] = _listed(known)
+        _refuse(name, "nothing is called {name} (known names: {known})", **params)
+
+
+def _refuse(path: str, template: str, /, **params: object) -> Never:
+    raise ConfigError([Problem("", None, path, template, params)])
+
+
+def _is_public(name: str) -> bool:
+    return not name.startswith("_")
+
+
+def _listed(names: Iterator[str] | Sequence[str]) -> str:
+    words = list(names)
+    return ", ".join(words[:_MOST_SHOWN]) + (", …" if len(words) > _MOST_SHOWN else "")

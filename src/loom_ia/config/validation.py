@@ -1,0 +1,198 @@
+"""From written values to the classes of the configuration, with every fault said in plain words.
+
+Law. Each fault that Pydantic finds becomes one problem at its place; the words are in the tables
+below. What is left once the faulty parts are set aside is still built, so that the checks which
+follow can report on the rest in the same go.
+"""
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, Generic, TypeVar, get_args
+
+from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic_core import ErrorDetails
+
+from loom_ia.config.availability import (
+    ALTERNATIVES,
+    EXPLAINED_KEYS,
+    UNAVAILABLE_KEYS,
+    UNAVAILABLE_VALUES,
+    Pattern,
+    pattern_of,
+)
+from loom_ia.config.document import KeyPath
+from loom_ia.config.places import Source
+from loom_ia.core.errors import Problem
+from loom_ia.core.json import readable
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "string_type": "must be text, not {value}",
+        "int_type": "must be a whole number, not {value}",
+        "float_type": "must be a number, not {value}",
+        "bool_type": "must be true or false, not {value}",
+        "dict_type": "must be a mapping, not {value}",
+        "model_type": "must be a mapping, not {value}",
+        "tuple_type": "must be a list, not {value}",
+        "greater_than": "must be greater than {gt:g}, not {value}",
+        "greater_than_equal": "must be at least {ge:g}, not {value}",
+        "string_too_short": "must not be empty",
+        "string_pattern_mismatch": "must match {pattern}, and {value} does not",
+        "literal_error": "must be {expected}, not {value}",
+        "missing": "this key is required",
+    }
+)
+_QUOTE: Final = "must be text, not {value} (put it in quotes)"
+_BOOLEAN: Final = "must be true or false, not {value} (YAML 1.2 has no other booleans)"
+_NOT_AVAILABLE: Final = "not available in this version"
+_VALUE_NOT_AVAILABLE: Final = "{value} is not available in this version (choose {expected})"
+_UNKNOWN_NEAR: Final = "unknown key (did you mean {suggestion}?)"
+_UNKNOWN: Final = "unknown key (known keys: {known})"
+_LONGEST_VALUE: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Validated(Generic[Model]):
+    """What became of a written value.
+
+    `spec` lacks the parts named in `broken`, which have their default instead; it is None when
+    a part that has no default is among them. Without problems, `spec` is the whole.
+    """
+
+    spec: Model | None
+    problems: tuple[Problem, ...] = ()
+    broken: frozenset[str] = frozenset()
+
+
+def validate(
+    model: type[Model], value: dict[str, JsonValue], source: Source, base: Pattern = ()
+) -> Validated[Model]:
+    """Build `model` from `value`; `base` is where its keys stand in the tables of availability."""
+    try:
+        return Validated(_build(model, value))
+    except ValidationError as error:
+        errors = error.errors(include_url=False)
+    problems = tuple(_problems(model, errors, value, source, base))
+    kept = deepcopy(value)
+    for error in errors:
+        if error["type"] == "extra_forbidden":
+            _remove(kept, error["loc"])
+    wrong = {str(e["loc"][0]) for e in errors if e["loc"] and e["type"] != "extra_forbidden"}
+    broken = frozenset(name for name in wrong if name in model.model_fields)
+    for name in broken:
+        kept.pop(name, None)
+    for _ in range(2):
+        try:
+            return Validated(_build(model, kept), problems, broken)
+        except ValidationError as error:
+            # `version` has one value only, so that its absence hides nothing.
+            missing = {e["loc"] for e in error.errors()}
+            if missing != {("version",)}:
+                break
+            kept["version"] = 1
+    return Validated(None, problems, broken)
+
+
+def _build(model: type[Model], value: dict[str, JsonValue]) -> Model:
+    # Through JSON, where a strict model takes a list for a tuple.
+    return model.model_validate_json(json.dumps(value))
+
+
+def _remove(value: JsonValue, loc: tuple[str | int, ...]) -> None:
+    parent = _at(value, loc[:-1])
+    if isinstance(parent, dict):
+        parent.pop(str(loc[-1]), None)
+
+
+def _at(value: JsonValue, path: Sequence[str | int]) -> JsonValue:
+    for part in path:
+        if isinstance(value, dict):
+            value = value.get(str(part))
+        elif isinstance(value, list) and isinstance(part, int):
+            value = value[part]
+    return value
+
+
+def _problems(
+    model: type[BaseModel],
+    errors: Sequence[ErrorDetails],
+    value: dict[str, JsonValue],
+    source: Source,
+    base: Pattern,
+) -> Iterator[Problem]:
+    for error in errors:
+        path = error["loc"]
+        pattern = (*base, *pattern_of(path))
+        if error["type"] == "missing" and _written_otherwise(value, path, pattern):
+            continue
+        if error["type"] == "extra_forbidden":
+            template, params = _extra_key(model, path, pattern)
+        else:
+            template, params = _wrong_value(error, pattern)
+        yield source.problem(path, template, **params)
+
+
+def _written_otherwise(value: dict[str, JsonValue], path: KeyPath, pattern: Pattern) -> bool:
+    key, others = ALTERNATIVES.get(pattern[:-1], ("", frozenset[str]()))
+    item = _at(value, path[:-1])
+    return path[-1] == key and isinstance(item, dict) and not others.isdisjoint(item)
+
+
+def _extra_key(
+    model: type[BaseModel], path: KeyPath, pattern: Pattern
+) -> tuple[str, dict[str, object]]:
+    section, key = pattern[:-1], str(path[-1])
+    if explained := EXPLAINED_KEYS.get(section, {}).get(key):
+        return explained, {}
+    unavailable = UNAVAILABLE_KEYS.get(section, frozenset())
+    if key in unavailable:
+        return _NOT_AVAILABLE, {}
+    known = _keys_at(model, path[:-1])
+    written = key.lower().replace("-", "_")
+    near = difflib.get_close_matches(written, [*known, *sorted(unavailable)], n=1)
+    if near:
+        return _UNKNOWN_NEAR, {"suggestion": near[0]}
+    return _UNKNOWN, {"known": ", ".join(known)}
+
+
+def _keys_at(model: type[BaseModel], path: KeyPath) -> tuple[str, ...]:
+    for part in path:
+        if isinstance(part, str):
+            model = _model_in(model.model_fields[part].annotation) or model
+    return tuple(model.model_fields)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_model_in, get_args(annotation))), None)
+
+
+def _wrong_value(error: ErrorDetails, pattern: Pattern) -> tuple[str, dict[str, object]]:
+    kind, value = error["type"], error["input"]
+    params: dict[str, object] = {**error.get("ctx", {}), "value": _shown(value)}
+    if kind == "literal_error" and isinstance(value, str):
+        if value in UNAVAILABLE_VALUES.get(pattern, frozenset()):
+            return _VALUE_NOT_AVAILABLE, params
+    elif kind == "string_type" and isinstance(value, int | float):
+        return _QUOTE, params
+    elif kind == "bool_type" and isinstance(value, str):
+        return _BOOLEAN, params
+    if kind in _EXPECTED:
+        return _EXPECTED[kind], params
+    return "{problem}", {"problem": error["msg"]}
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    text = readable(value)
+    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
