@@ -19,10 +19,10 @@ class Pricing(Value):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    input: float = Field(0.0, ge=0)
-    output: float = Field(0.0, ge=0)
-    cache_read: float = Field(0.0, ge=0)
-    cache_write: float = Field(0.0, ge=0)
+    input: float = Field(default=0.0, ge=0)
+    output: float = Field(default=0.0, ge=0)
+    cache_read: float = Field(default=0.0, ge=0)
+    cache_write: float = Field(default=0.0, ge=0)
 
     def cost(self, usage: Usage) -> float:
         """Price `usage`, in dollars, exact to the twelfth decimal."""
@@ -44,6 +44,6 @@ class ModelSpec(Value):
     id: str = Field(min_length=1)
     sdk: Sdk
     model: str = Field(min_length=1)
-    max_tokens: int | None = Field(None, gt=0)
+    max_tokens: int | None = Field(default=None, gt=0)
     params: JsonObject = Field(default_factory=dict)
     pricing: Pricing | None = None

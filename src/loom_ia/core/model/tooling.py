@@ -29,7 +29,7 @@ class ToolSpec(Value):
     approval: ApprovalMode = "never"
     idempotent: bool = False
     on_unknown: OnUnknown = "error"
-    timeout: float | None = Field(30.0, gt=0)
+    timeout: float | None = Field(default=30.0, gt=0)
 
     @property
     def may_run_again(self) -> bool:
