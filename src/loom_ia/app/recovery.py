@@ -56,9 +56,7 @@ class RecoveryReport:
         return len(self.results)
 
 
-async def recover(
-    instance: Instance, *, session_id: SessionId | None = None
-) -> RecoveryReport:
+async def recover(instance: Instance, *, session_id: SessionId | None = None) -> RecoveryReport:
     """Drive on every run that is open and that nobody drives, a few at a time.
 
     A failure to take up one run never touches the others: transient errors of the journal are

@@ -7,7 +7,7 @@ waits for that drive instead of starting another.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -26,7 +26,7 @@ from loom_ia.engine.interrupt import Interrupt
 from loom_ia.engine.log import Pen, SessionLog
 from loom_ia.engine.perform import LIVE, EffectContext, Performers
 from loom_ia.engine.program import Approver, Program
-from loom_ia.engine.streaming import Feed
+from loom_ia.engine.streaming import Feed, LiveItem
 
 _logger = logging.getLogger("loom_ia.app")
 
@@ -70,9 +70,7 @@ async def open_run(instance: Instance, order: Order) -> Opened:
     if log.run(run_id) is not None:
         raise RunExists("run {run_id} exists already", run_id=run_id)
     pen = log.pen(run_id, instance.pilot.may_write)
-    started = RunStarted(
-        language=program.plan.language, plan=program.plan.digest, context=context
-    )
+    started = RunStarted(language=program.plan.language, plan=program.plan.digest, context=context)
     pen.begin(started, agent=order.agent, root_run_id=run_id)
     pen.stage(said, instance.pilot.claim(instance.clock.now()))
     return Opened(log, pen, program)
@@ -156,9 +154,38 @@ async def resume(
     run = await log.append(run_id, rule, sync=False)
     if run.outcome is not None:
         return run
-    return await drive(
-        instance, log.pen(run_id, pilot.may_write), program, feed=feed
-    )
+    return await drive(instance, log.pen(run_id, pilot.may_write), program, feed=feed)
+
+
+async def resume_in_background(instance: Instance, run_id: RunId) -> None:
+    """Go on with a run after a decision; a failure is logged, since nobody waits for it."""
+    try:
+        await resume(instance, run_id)
+    except LoomError as error:
+        _logger.warning("run %s not resumed: %s", run_id, type(error).__name__)
+
+
+async def stream(instance: Instance, order: Order) -> AsyncIterator[LiveItem]:
+    """Open and drive a run, giving what happens as it does.
+
+    What the drive raises is raised at the end of the items. Leaving the iteration cancels the
+    drive, and the run can be resumed.
+    """
+    opened = await open_run(instance, order)
+    feed = Feed(opened.log, opened.pen.run_id)
+    feed.attach()
+    task = asyncio.create_task(drive(instance, opened.pen, opened.program, feed=feed))
+    task.add_done_callback(lambda _: feed.end())
+    try:
+        async for item in feed.items():
+            yield item
+        await task
+    finally:
+        feed.detach()
+        if not task.done():
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
 
 
 def is_waiting(run: RunState, now: datetime) -> bool:
@@ -207,6 +234,3 @@ def _storable_context(context: CallerContext | None) -> CallerContext:
         return CallerContext()
     safe, _ = storable(context.model_dump(mode="json"), "context")
     return CallerContext.model_validate(safe)
-
-
-__all__ = ["Opened", "Order", "drive", "is_waiting", "open_run", "resume"]

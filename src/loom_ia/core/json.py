@@ -61,7 +61,9 @@ def _storable(value: object, path: str, depth: int, mended: list[str]) -> JsonVa
         return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise UnstorableValue("{path} is {value}, which JSON cannot hold", path=path, value=value)
+            raise UnstorableValue(
+                "{path} is {value}, which JSON cannot hold", path=path, value=value
+            )
         return float(value)
     if depth >= MAX_DEPTH:
         raise UnstorableValue("{path} is nested deeper than {max}", path=path, max=MAX_DEPTH)

@@ -35,7 +35,7 @@ class AgentPlan:
     digest: str = ""
 
 
-def agent_plan(
+def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
     *,
     name: str,
     model: str,

@@ -92,7 +92,9 @@ _FR: Final[dict[TextName, str]] = {
         "Tu ne peux plus appeler d'outils. Conclus maintenant avec ce que tu sais, "
         "et dis ce qui n'a pas pu être fait."
     ),
-    "pending": "Des actions de cette conversation attendent encore une décision humaine : {actions}",
+    "pending": (
+        "Des actions de cette conversation attendent encore une décision humaine : {actions}"
+    ),
     "empty_result": "(aucun résultat)",
 }
 

@@ -15,11 +15,11 @@ class SystemClock:
         self._count = 0
 
     def now(self) -> datetime:
-        """The present instant, in UTC."""
+        """Give the present instant, in UTC."""
         return datetime.now(UTC)
 
     def new_id(self) -> EventId:
-        """A new UUIDv7, greater than every one given before by this clock."""
+        """Give a new UUIDv7, greater than every one given before by this clock."""
         ms = time.time_ns() // 1_000_000
         if ms > self._last_ms:
             self._last_ms, self._count = ms, 0

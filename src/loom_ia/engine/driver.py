@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 
 from loom_ia.core.decide import decide
 from loom_ia.core.decide.closing import timed_out
-from loom_ia.core.decide.effects import AskApprover, CallModel, Effect, Emit, Finished, RunCalls, Wait
+from loom_ia.core.decide.effects import (
+    AskApprover,
+    CallModel,
+    Effect,
+    Emit,
+    Finished,
+    RunCalls,
+    Wait,
+)
 from loom_ia.core.errors import InternalError
 from loom_ia.core.plan import AgentPlan
 from loom_ia.core.state.run import RunState

@@ -20,8 +20,8 @@ from loom_ia.core.events.run import RunClaimed
 from loom_ia.core.ids import RunId
 from loom_ia.core.ports.journal import DriverLocks
 from loom_ia.core.state.run import Lease, RunState
-from loom_ia.engine.log import SessionLog
 from loom_ia.engine.interrupt import Interrupt
+from loom_ia.engine.log import SessionLog
 
 _log = logging.getLogger("loom_ia.engine")
 

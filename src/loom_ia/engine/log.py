@@ -94,9 +94,7 @@ class SessionLog:
                 if await self.write_locked(after, drafts, sync=sync):
                     return after
 
-    async def write_locked(
-        self, after: RunState, drafts: Sequence[Draft], *, sync: bool
-    ) -> bool:
+    async def write_locked(self, after: RunState, drafts: Sequence[Draft], *, sync: bool) -> bool:
         """Write drafts that lead to `after`, the lock being held; False after a catch-up."""
         if self._stale:
             await self._read_tail()
@@ -125,9 +123,7 @@ class SessionLog:
         return not isinstance(outcome, SequenceConflict)
 
     async def _read_tail(self) -> None:
-        tail = await self.journal.read(
-            self.tenant_id, self.session_id, after=self.state.last_seq
-        )
+        tail = await self.journal.read(self.tenant_id, self.session_id, after=self.state.last_seq)
         self._stale = False
         self._take(tail)
 
@@ -188,7 +184,7 @@ class Pen:
         return self._ahead
 
     def view(self) -> RunView:
-        """What a decision about the run may see."""
+        """Show what a decision about the run may see."""
         return self.log.state.view(self.run)
 
     def begin(self, started: RunStarted, *, agent: str, root_run_id: RunId) -> None:
@@ -305,9 +301,7 @@ def apply(run: RunState, fact: Draft | Event) -> RunState:
     return after.touched(fact.ts) if payload.BY_DRIVER else after
 
 
-def drafted(
-    run: RunState, facts: Sequence[Payload], clock: Clock
-) -> tuple[RunState, list[Draft]]:
+def drafted(run: RunState, facts: Sequence[Payload], clock: Clock) -> tuple[RunState, list[Draft]]:
     """Give facts their envelopes, each in the state that the one before it leads to."""
     drafts: list[Draft] = []
     for payload in facts:

@@ -65,9 +65,7 @@ def run_calls(calls: tuple[Call, ...], plan: AgentPlan) -> RunCalls:
     return RunCalls(calls, acts)
 
 
-def _decide_call(
-    call: Call, run: RunState, plan: AgentPlan, now: datetime, fates: _Fates
-) -> None:
+def _decide_call(call: Call, run: RunState, plan: AgentPlan, now: datetime, fates: _Fates) -> None:
     if call.is_settled:
         if _must_ask_again(call, plan):
             fates.facts.append(_ask(call, plan, now, "unknown_effect"))

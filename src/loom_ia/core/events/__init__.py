@@ -7,7 +7,7 @@ from loom_ia.core.events.approval import (
     ApprovalRequested,
 )
 from loom_ia.core.events.catalogue import CATALOGUE
-from loom_ia.core.events.codec import from_line, to_line
+from loom_ia.core.events.codec import from_full, from_line, to_line
 from loom_ia.core.events.envelope import SCHEMA_VERSION, Draft, Event, Opaque, Payload
 from loom_ia.core.events.message import UserMessage
 from loom_ia.core.events.model import ModelResponded
@@ -52,6 +52,7 @@ __all__ = [
     "ToolCompleted",
     "UserMessage",
     "event_schema",
+    "from_full",
     "from_line",
     "to_line",
 ]

@@ -60,14 +60,7 @@ def from_line(line: bytes | str, *, tenant_id: TenantId, session_id: SessionId) 
         if not isinstance(raw, dict):
             raise ValueError("not a JSON object")
         data = cast("dict[str, Any]", raw)
-        version = data.get("schema_version", SCHEMA_VERSION)
-        if version != SCHEMA_VERSION:
-            raise NewerJournal(
-                "an event of schema version {version} cannot be read by this version, "
-                "which reads {known}",
-                version=version,
-                known=SCHEMA_VERSION,
-            )
+        _require_known_version(data)
         payload = read_payload(data["type"], data["payload"])
         event_id: str = data["event_id"]
         run_id: str = data.get("run_id", session_id)
@@ -103,14 +96,26 @@ def read_payload(event_type: str, data: dict[str, Any]) -> Payload:
     return payload_class.model_validate(data, extra="ignore")
 
 
-def from_full(value: dict[str, Any]) -> dict[str, Any]:
-    """Turn the full form into the fields of `Event`."""
-    version = value.get("schema_version", SCHEMA_VERSION)
-    if version != SCHEMA_VERSION:
-        raise ValueError(f"schema version {version} is not {SCHEMA_VERSION}")
+def from_full(value: dict[str, Any]) -> Event:
+    """Read the full form of an event back; what the payload gives anyway is ignored.
+
+    Raises `NewerJournal` for another schema version and `ValidationError` for anything else.
+    """
+    _require_known_version(value)
     fields = {key: item for key, item in value.items() if key not in _DERIVED}
     fields["payload"] = read_payload(value["type"], value["payload"])
-    return fields
+    return Event.model_validate(fields)
+
+
+def _require_known_version(data: dict[str, Any]) -> None:
+    version = data.get("schema_version", SCHEMA_VERSION)
+    if version != SCHEMA_VERSION:
+        raise NewerJournal(
+            "an event of schema version {version} cannot be read by this version, "
+            "which reads {known}",
+            version=version,
+            known=SCHEMA_VERSION,
+        )
 
 
 def _default_span(payload: Payload, event_id: str, run_id: str) -> str:

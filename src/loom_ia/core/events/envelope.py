@@ -7,9 +7,9 @@ the payload, never kept beside it. A draft is an event that has no place in the 
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Final, Literal, Protocol, Self, TypeAlias, cast
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
-from pydantic import ConfigDict, ModelWrapValidatorHandler, model_serializer, model_validator
+from pydantic import ConfigDict, model_serializer
 
 from loom_ia.core.ids import EventId, RunId, SessionId, SpanId, TenantId
 from loom_ia.core.model.base import Value
@@ -132,8 +132,8 @@ class Draft:
 class Event(Value):
     """A fact at its place: `seq` counts from 1 without a hole in each session.
 
-    `ts` is when the fact was made, in UTC. Serialising gives the full envelope, derived fields
-    included; validating accepts it back and ignores what the payload gives anyway.
+    `ts` is when the fact was made, in UTC. Serialising gives the full form, derived fields
+    included; `from_full` of the codec reads it back.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -192,15 +192,6 @@ class Event(Value):
             "facets": self.facets,
             "payload": self.payload.model_dump(mode="json"),
         }
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _read_full(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        if isinstance(value, dict) and isinstance(value.get("payload"), dict):
-            from loom_ia.core.events.codec import from_full
-
-            return handler(from_full(cast("dict[str, Any]", value)))
-        return handler(value)
 
 
 def timestamp(ts: datetime) -> str:

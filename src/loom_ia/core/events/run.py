@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from loom_ia.core.events.envelope import EventStatus, Fact, Facet, Payload, SpanRule
+from loom_ia.core.events.envelope import EventStatus, Facet, Fact, Payload, SpanRule
 from loom_ia.core.ids import CallId, RunId
 from loom_ia.core.model.base import sparse
 from loom_ia.core.model.caller import CallerContext
@@ -35,7 +35,9 @@ class RunStarted(Payload):
     program: Literal["agent"] = "agent"
     language: Language = "en"
     plan: str = sparse("")
-    context: CallerContext = Field(default_factory=CallerContext, exclude_if=lambda c: not c.model_fields_set)
+    context: CallerContext = Field(
+        default_factory=CallerContext, exclude_if=lambda c: not c.model_fields_set
+    )
     parent_run_id: RunId | None = sparse(None)
     parent_call_id: CallId | None = sparse(None)
     depth: int = sparse(0)

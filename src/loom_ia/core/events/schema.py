@@ -59,7 +59,16 @@ def event_schema() -> JsonObject:
             "facets": {"type": "object"},
             "payload": {"type": "object"},
         },
-        "required": ["event_id", "seq", "ts", "tenant_id", "session_id", "run_id", "type", "payload"],
+        "required": [
+            "event_id",
+            "seq",
+            "ts",
+            "tenant_id",
+            "session_id",
+            "run_id",
+            "type",
+            "payload",
+        ],
         "allOf": cases,
         "$defs": dict(sorted(definitions.items())),
     }

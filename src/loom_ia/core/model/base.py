@@ -19,4 +19,6 @@ def sparse(default: Any, **options: Any) -> Any:
     """
     if default:
         raise ValueError("a sparse field needs a falsy default")
+    if default == {}:  # Pydantic copies a mutable default deeply, which is slower than making one
+        return Field(default_factory=dict, exclude_if=not_, **options)
     return Field(default, exclude_if=not_, **options)

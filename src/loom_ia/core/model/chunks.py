@@ -108,7 +108,7 @@ class Assembler:
     """Put chunks together. Feed it every chunk, then take the `answer`."""
 
     model_id: str = ""
-    _parts: list[list[str] | str] = field(default_factory=list["list[str] | str"])
+    _parts: list[list[str]] = field(default_factory=list[list[str]])
     _kinds: list[str] = field(default_factory=list[str])
     _calls: dict[str, tuple[str, list[str]]] = field(
         default_factory=dict[str, "tuple[str, list[str]]"]
@@ -148,7 +148,7 @@ class Assembler:
         blocks: list[AnyBlock] = []
         for kind, part in zip(self._kinds, self._parts, strict=True):
             if kind == "call":
-                blocks.append(self._call_block(str(part), mended))
+                blocks.append(self._call_block(part[0], mended))
                 continue
             text = "".join(part)
             if not text:
@@ -165,23 +165,23 @@ class Assembler:
 
     def _add(self, kind: str, text: str) -> None:
         if self._kinds and self._kinds[-1] == kind:
-            last = self._parts[-1]
-            assert isinstance(last, list)
-            last.append(text)
+            self._parts[-1].append(text)
         else:
             self._kinds.append(kind)
             self._parts.append([text])
 
     def _start_call(self, chunk: ToolCallStarted) -> None:
         self._kinds.append("call")
-        self._parts.append(chunk.call_id)
+        self._parts.append([chunk.call_id])
         self._calls[chunk.call_id] = (chunk.name, [])
 
     def _call_block(self, call_id: str, mended: list[str]) -> ToolCallBlock:
         name, fragments = self._calls[call_id]
         arguments, paths = read_arguments("".join(fragments))
         mended.extend(f"{call_id}{path}" for path in paths)
-        return ToolCallBlock(call_id=storable_text(call_id), name=storable_text(name), arguments=arguments)
+        return ToolCallBlock(
+            call_id=storable_text(call_id), name=storable_text(name), arguments=arguments
+        )
 
 
 def read_arguments(text: str) -> tuple[JsonObject, tuple[str, ...]]:

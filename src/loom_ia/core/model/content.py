@@ -71,18 +71,18 @@ class ToolOutput(Value):
     """
 
     blocks: tuple[OutputBlock, ...] = sparse(())
-    data: JsonValue = Field(None, exclude_if=lambda value: value is None)
+    data: JsonValue = Field(default=None, exclude_if=lambda value: value is None)
     is_error: bool = sparse(False)
 
     @classmethod
     def of_text(cls, text: str, *, is_error: bool = False) -> "ToolOutput":
         """Wrap `text`; empty text gives no block."""
-        return cls(blocks=(TextBlock(text=text),) if text else (), is_error=is_error)
+        return cls(blocks=(TextBlock(text=text),) if text else (), data=None, is_error=is_error)
 
     @classmethod
     def of_error(cls, text: str) -> "ToolOutput":
         """Wrap a sentence that tells the model what went wrong."""
-        return cls(blocks=(TextBlock(text=text),), is_error=True)
+        return cls(blocks=(TextBlock(text=text),), data=None, is_error=True)
 
     @property
     def text(self) -> str:

@@ -34,9 +34,13 @@ class Message(Value):
             raise ValueError("a message needs at least one block")
         for block in self.blocks:
             if isinstance(block, ToolResultBlock) != (self.role == "tool"):
-                raise ValueError(f"a block of type {block.type} cannot stand in a {self.role} message")
+                raise ValueError(
+                    f"a block of type {block.type} cannot stand in a {self.role} message"
+                )
             if isinstance(block, ToolCallBlock | ReasoningBlock) and self.role != "assistant":
-                raise ValueError(f"a block of type {block.type} cannot stand in a {self.role} message")
+                raise ValueError(
+                    f"a block of type {block.type} cannot stand in a {self.role} message"
+                )
         return self
 
     @classmethod

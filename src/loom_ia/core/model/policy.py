@@ -38,9 +38,7 @@ ALLOWED: Final[Mapping[PolicyPoint, frozenset[DecisionKind]]] = MappingProxyType
     {
         PolicyPoint.BEFORE_MODEL: frozenset({_D.CONTINUE, _D.REPLACE, _D.STOP, _D.FAIL}),
         PolicyPoint.AFTER_MODEL: frozenset({_D.CONTINUE, _D.RETRY, _D.STOP, _D.FAIL}),
-        PolicyPoint.BEFORE_TOOL: frozenset(
-            {_D.CONTINUE, _D.REPLACE, _D.DENY, _D.PAUSE, _D.FAIL}
-        ),
+        PolicyPoint.BEFORE_TOOL: frozenset({_D.CONTINUE, _D.REPLACE, _D.DENY, _D.PAUSE, _D.FAIL}),
         PolicyPoint.AFTER_TOOL: frozenset({_D.CONTINUE, _D.REPLACE, _D.RETRY, _D.FAIL}),
         PolicyPoint.ON_OUTPUT: frozenset({_D.CONTINUE, _D.REPLACE, _D.RETRY, _D.FAIL}),
     }

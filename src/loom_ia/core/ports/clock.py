@@ -10,9 +10,9 @@ class Clock(Protocol):
     """Where instants and ids come from."""
 
     def now(self) -> datetime:
-        """The present instant, in UTC."""
+        """Give the present instant, in UTC."""
         ...
 
     def new_id(self) -> EventId:
-        """A new UUIDv7, greater than every one given before by this clock."""
+        """Give a new UUIDv7, greater than every one given before by this clock."""
         ...

@@ -12,7 +12,7 @@ from loom_ia.core.ids import RunId, SessionId, TenantId
 
 @dataclass(frozen=True, slots=True)
 class SequenceConflict:
-    """Somebody wrote first. `tail` holds every event after the expected one; nothing was written."""
+    """Somebody wrote first. `tail` has all that follows the expected event; nothing was written."""
 
     expected: int
     tail: tuple[Event, ...]

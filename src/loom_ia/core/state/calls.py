@@ -4,13 +4,14 @@ A call is settled once it has an output. A call that was launched and has none w
 by the open step, and is running, or by an earlier one, and was interrupted: its effect is unknown.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
 from loom_ia.core.ids import CallId, SpanId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.content import ToolOutput
+from loom_ia.core.state.frozen import Evolving
 
 QuestionKind: TypeAlias = Literal["approve", "unknown_effect"]
 ExpiryAction: TypeAlias = Literal["deny", "fail"]
@@ -44,8 +45,8 @@ class Expired:
 Verdict: TypeAlias = Granted | Rejected | Expired
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+@dataclass(frozen=True)
+class Question(Evolving):
     """What a human must answer about a call.
 
     `digest` identifies the exact tool and arguments that were shown; `launches` how often the call
@@ -67,8 +68,8 @@ class Question:
         return self.verdict is None
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+@dataclass(frozen=True)
+class Call(Evolving):
     """One call of a tool. `arguments` are those that will run, edits by a human included.
 
     `problem` tells why the arguments cannot run; `edited` names the fields that a human changed.
@@ -110,28 +111,26 @@ class Call:
 
     def asked(self, question: Question) -> "Call":
         """Put a question; an unknown end is forgotten until it is answered."""
-        return replace(self, question=question, output=None, unknown=False)
+        return self.but(question=question, output=None, unknown=False)
 
     def answered(self, verdict: Verdict, edited: JsonObject | None) -> "Call":
         """Take the first answer to an open question; a later one changes nothing."""
         question = self.question
         if question is None or not question.is_open:
             return self
-        call = replace(self, question=replace(question, verdict=verdict))
+        call = self.but(question=question.but(verdict=verdict))
         if edited is None:
             return call
         names = sorted(self.arguments.keys() | edited.keys())
         changed = tuple(n for n in names if self.arguments.get(n) != edited.get(n))
-        return replace(call, arguments=edited, edited=changed)
+        return call.but(arguments=edited, edited=changed)
 
     def launched(self, span: SpanId, step: SpanId, at: datetime) -> "Call":
         """Start the call in the step whose span is `step`."""
-        return replace(
-            self, launches=self.launches + 1, span=span, launched_in=step, launched_at=at
-        )
+        return self.but(launches=self.launches + 1, span=span, launched_in=step, launched_at=at)
 
     def completed(self, output: ToolOutput, *, unknown: bool) -> "Call":
         """Take the result; a result that is already known stays, unless its end was unknown."""
         if self.output is not None and not self.unknown:
             return self
-        return replace(self, output=output, unknown=unknown)
+        return self.but(output=output, unknown=unknown)

@@ -27,9 +27,7 @@ class Conversation:
 
     def add(self, message: Message) -> "Conversation":
         """Say one more thing."""
-        return Conversation(
-            (*self.messages, message), (*self.digests, chain(self.digest, message))
-        )
+        return Conversation((*self.messages, message), (*self.digests, chain(self.digest, message)))
 
     def with_arguments(self, call_id: CallId, arguments: JsonObject) -> "Conversation":
         """Rewrite the arguments of the latest call `call_id`, as the model will read them."""

@@ -5,7 +5,7 @@ transition can contradict them. Each method takes what one event says and gives 
 all are total: a fact that no longer applies changes nothing.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal, TypeAlias
@@ -19,6 +19,7 @@ from loom_ia.core.model.usage import Usage
 from loom_ia.core.prompts import Language, prompt_text
 from loom_ia.core.state.calls import Call, Expired, Granted, Question, Rejected
 from loom_ia.core.state.conversation import Conversation
+from loom_ia.core.state.frozen import Evolving
 
 
 class Status(StrEnum):
@@ -61,8 +62,8 @@ class Header:
     started_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+@dataclass(frozen=True)
+class Step(Evolving):
     """The effect that was announced last and is not over."""
 
     number: int
@@ -81,8 +82,8 @@ class Spent:
     calls: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+@dataclass(frozen=True)
+class Lease(Evolving):
     """Who drives. `lock` names the operating-system lock that the driver holds, if any."""
 
     worker_id: str
@@ -128,8 +129,8 @@ class Cancelled:
 Outcome: TypeAlias = Completed | Failed | Cancelled
 
 
-@dataclass(frozen=True, slots=True)
-class RunState:
+@dataclass(frozen=True)
+class RunState(Evolving):
     """A run: its header, what was said, the calls on the table, and how it ended if it did."""
 
     header: Header
@@ -141,7 +142,7 @@ class RunState:
     answer: Message | None = None
     finalizing: FinalizingReason | None = None
     refused: frozenset[str] = frozenset()
-    spent: Spent = Spent()  # noqa: RUF009 -- frozen, so shared safely
+    spent: Spent = Spent()
     lease: Lease | None = None
     active: timedelta = timedelta()
     driven_since: datetime | None = None
@@ -204,7 +205,7 @@ class RunState:
 
     def heard(self, message: Message) -> "RunState":
         """Take what the user says."""
-        return replace(self, conversation=self.conversation.add(message))
+        return self.but(conversation=self.conversation.add(message))
 
     def responded(
         self, message: Message, problems: dict[str, str], usage: Usage, cost: float
@@ -216,13 +217,12 @@ class RunState:
             Call(block.call_id, block.name, block.arguments, problems.get(block.call_id, ""))
             for block in message.calls
         )
-        return replace(
-            self,
+        return self.but(
             conversation=self.conversation.add(message),
             table=calls,
             answer=None if calls else message,
             iterations=self.iterations + 1,
-            step=replace(self.step, done=True) if self.step else None,
+            step=self.step.but(done=True) if self.step else None,
             spent=Spent(self.spent.usage + usage, self.spent.cost + cost, self.spent.calls + 1),
         )
 
@@ -231,11 +231,11 @@ class RunState:
     ) -> "RunState":
         """Announce an effect. A model call first clears the table into results to be read."""
         run = self._table_read() if effect == "model_call" else self
-        return replace(run, step=Step(number, effect, span, at), steps=number)
+        return run.but(step=Step(number, effect, span, at), steps=number)
 
     def step_completed(self, duration: timedelta, at: datetime) -> "RunState":
         """Close the open step and count its time."""
-        return replace(self, step=None, active=self.active + duration, driven_since=at)
+        return self.but(step=None, active=self.active + duration, driven_since=at)
 
     def asked(self, call_id: CallId, question: Question) -> "RunState":
         """Put a question about a call to a human."""
@@ -252,7 +252,7 @@ class RunState:
         run = self._with_call(call.answered(verdict, edited))
         if edited is None or not call.question.is_open:
             return run
-        return replace(run, conversation=run.conversation.with_arguments(call_id, edited))
+        return run.but(conversation=run.conversation.with_arguments(call_id, edited))
 
     def turned_down(self, call_id: CallId, verdict: Rejected | Expired) -> "RunState":
         """Take a no; the same call with the same arguments will not be asked again."""
@@ -262,7 +262,7 @@ class RunState:
         run = self._with_call(call.answered(verdict, None))
         if isinstance(verdict, Expired):
             return run
-        return replace(run, refused=run.refused | {call.question.digest})
+        return run.but(refused=run.refused | {call.question.digest})
 
     def launched(self, call_id: CallId, span: SpanId, at: datetime) -> "RunState":
         """Start a call in the open step."""
@@ -278,11 +278,11 @@ class RunState:
         run = self._with_call(call.completed(output, unknown=unknown))
         step = run.step
         if step and step.effect == "tool_batch" and not run.running():
-            return replace(run, step=replace(step, done=True))
+            return run.but(step=step.but(done=True))
         return run
 
     def running(self) -> tuple[Call, ...]:
-        """The calls that the open step launched and whose end is not known."""
+        """Give the calls that the open step launched and whose end is not known."""
         span = self.step.span if self.step else None
         return tuple(
             call
@@ -292,29 +292,28 @@ class RunState:
 
     def finalized(self, reason: FinalizingReason) -> "RunState":
         """Ask for a last answer without tools."""
-        return replace(self, finalizing=reason)
+        return self.but(finalizing=reason)
 
     def claimed(self, lease: Lease, at: datetime, *, renewal: bool) -> "RunState":
         """Give the wheel to a driver. A new one starts afresh what was under way."""
         if renewal:
-            return replace(self, lease=lease)
+            return self.but(lease=lease)
         if lease.until <= at:  # handed back
-            return replace(self, lease=lease, driven_since=None, active=self.driven(at), step=None)
-        return replace(self, lease=lease, step=None, driven_since=at)
+            return self.but(lease=lease, driven_since=None, active=self.driven(at), step=None)
+        return self.but(lease=lease, step=None, driven_since=at)
 
     def touched(self, at: datetime) -> "RunState":
         """Extend the lease of the driver that wrote a fact at that instant."""
         lease = self.lease
         if lease is None or at + lease.length <= lease.until:
             return self
-        return replace(self, lease=replace(lease, until=at + lease.length))
+        return self.but(lease=lease.but(until=at + lease.length))
 
     def closed(self, outcome: Outcome, at: datetime) -> "RunState":
         """End the run. What was on the table stays, for whoever reopens or reads it."""
         if self.outcome is not None:
             return self
-        return replace(
-            self,
+        return self.but(
             outcome=outcome,
             step=None,
             active=self.driven(at),
@@ -325,25 +324,23 @@ class RunState:
         """Reopen a run that failed in a way that may be gone, with a fresh allowance of time."""
         if not self.is_resumable:
             return self
-        return replace(
-            self, outcome=None, active=timedelta(), driven_since=None, step=None, lease=None
-        )
+        return self.but(outcome=None, active=timedelta(), driven_since=None, step=None, lease=None)
 
     def not_understood(self) -> "RunState":
         """Note a fact of a newer version: the run can be read, not driven."""
-        return replace(self, understood=False)
+        return self.but(understood=False)
 
     # -- small parts ------------------------------------------------------------------------------
 
     def _with_call(self, call: Call) -> "RunState":
         table = tuple(call if c.call_id == call.call_id else c for c in self.table)
-        return replace(self, table=table)
+        return self.but(table=table)
 
     def _table_read(self) -> "RunState":
         if not self.table:
             return self
         results = results_message(self.table, self.header.language)
-        return replace(self, table=(), conversation=self.conversation.add(results))
+        return self.but(table=(), conversation=self.conversation.add(results))
 
 
 def results_message(table: tuple[Call, ...], language: Language) -> Message:

@@ -10,8 +10,8 @@ from loom_ia.core.events.approval import ApprovalGranted, ApprovalRejected
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.json import JsonObject, storable
 from loom_ia.core.state.calls import Call
-from loom_ia.engine.perform.context import EffectContext
 from loom_ia.core.views.result import PendingApproval, pending_approval
+from loom_ia.engine.perform.context import EffectContext
 from loom_ia.engine.program import Approved, Approver, Program, Rejected
 
 

@@ -34,8 +34,7 @@ async def call_model(effect: CallModel, context: EffectContext) -> None:
     except ModelError as error:
         _fail(context, f"model.{error.kind}", str(error), started)
         return
-    except Exception as error:  # a fault of an adapter must not leave the run open for ever
-        _log.exception("model %s raised", program.plan.model)
+    except Exception as error:  # noqa: BLE001 -- an adapter's fault must not keep the run open
         _fail(context, type(error).__name__, storable_text(str(error)), started)
         return
     spec = program.model.spec
@@ -83,7 +82,9 @@ def _fail(context: EffectContext, error_type: str, error: str, started: float) -
             StepCompleted(step_no=run.step.number, duration_ms=_since(started), outcome="error")
         )
     context.stage(failed(context.run, error_type, error))
-    _log.warning("model %s failed: %s", context.program.plan.model, error_type, extra=_tags(context))
+    _log.warning(
+        "model %s failed: %s", context.program.plan.model, error_type, extra=_tags(context)
+    )
 
 
 def _with_unique_ids(message: Message) -> Message:

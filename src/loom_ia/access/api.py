@@ -1,0 +1,261 @@
+"""The library: one class that forwards to the application, in a line or two each."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from loom_ia.app import approvals, cancel, reading, recovery, runs
+from loom_ia.app.approvals import Ruling
+from loom_ia.app.instance import Instance
+from loom_ia.app.recovery import RecoveryReport
+from loom_ia.app.runs import Order
+from loom_ia.assembly.host import Host
+from loom_ia.config.load import LoadedConfig, load_config, prepare_config
+from loom_ia.config.root import LoomConfig
+from loom_ia.core.events.envelope import Event
+from loom_ia.core.ids import CallId, RunId, SessionId
+from loom_ia.core.json import JsonObject
+from loom_ia.core.model.caller import CallerContext
+from loom_ia.core.model.messages import Message
+from loom_ia.core.ports.clock import Clock
+from loom_ia.core.ports.journal import Journal
+from loom_ia.core.ports.models import ModelClient
+from loom_ia.core.state.run import RunState
+from loom_ia.core.views.result import RunResult, run_result
+from loom_ia.engine.clock import SystemClock
+from loom_ia.engine.program import Approver
+from loom_ia.engine.streaming import LiveItem
+
+
+class Loom:
+    """Agents ready to work, on one journal.
+
+    Use it with `async with`: entering resolves the whole configuration, leaving waits for what is
+    under way (at most `execution.shutdown_timeout` seconds) and closes the journal.
+
+    `store` replaces the journal of the configuration, `models` the clients of some model ids, and
+    `clock` the system's time.
+    """
+
+    def __init__(
+        self,
+        config: LoomConfig | LoadedConfig,
+        *,
+        store: Journal | None = None,
+        models: Mapping[str, ModelClient] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        loaded = config if isinstance(config, LoadedConfig) else prepare_config(config)
+        self._host = Host(loaded, store=store, models=models)
+        settings = loaded.config.execution
+        self._instance = Instance(
+            journal=self._host.journal,
+            clock=clock or SystemClock(),
+            worker_id=f"worker-{secrets.token_hex(6)}",
+            lease=timedelta(seconds=settings.lease),
+            programs=self._host.programs,
+            shutdown_timeout=settings.shutdown_timeout,
+        )
+
+    @classmethod
+    def from_config(
+        cls,
+        path: str | Path,
+        *,
+        environ: Mapping[str, str] | None = None,
+        profile: str | None = None,
+        store: Journal | None = None,
+        models: Mapping[str, ModelClient] | None = None,
+        clock: Clock | None = None,
+    ) -> Self:
+        """Load `loom.yaml`; raises `ConfigError` with everything that is wrong in its files."""
+        loaded = load_config(path, environ=environ, profile=profile)
+        return cls(loaded, store=store, models=models, clock=clock)
+
+    async def __aenter__(self) -> Self:
+        self.mount()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Wait for what is under way, then let go of everything."""
+        await self._instance.close()
+        await self._host.close()
+
+    # -- what there is ----------------------------------------------------------------------------
+
+    @property
+    def config(self) -> LoomConfig:
+        """The configuration."""
+        return self._host.config
+
+    @property
+    def store(self) -> Journal:
+        """The journal."""
+        return self._instance.journal
+
+    @property
+    def worker_id(self) -> str:
+        """The name under which this instance drives runs."""
+        return self._instance.worker_id
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The names of the agents."""
+        return tuple(agent.name for agent in self.config.agents)
+
+    def register(self, name: str, obj: object) -> None:
+        """Let the configuration refer to a Python object by `name`."""
+        self._host.register(name, obj)
+
+    def mount(self) -> None:
+        """Resolve every reference now; raises `ConfigError` with all that cannot be."""
+        self._host.programs()
+
+    # -- runs -------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        agent: str,
+        message: str | Message,
+        *,
+        session_id: SessionId | None = None,
+        run_id: RunId | None = None,
+        context: CallerContext | None = None,
+        approver: Approver | None = None,
+    ) -> RunResult:
+        """Run an agent until it has answered, failed, or waits for a human.
+
+        `session_id` continues a conversation. `run_id` chooses the id, which must be new. With
+        `approver`, a function decides in line and the run never pauses. Raises `UnknownAgent`,
+        `RunExists`, `UnusableId`, `UnstorableValue`, `DecisionRefused`.
+        """
+        order = Order(agent, message, session_id, run_id, context, approver)
+        opened = await runs.open_run(self._instance, order)
+        state = await runs.drive(self._instance, opened.pen, opened.program)
+        return run_result(state)
+
+    async def stream(
+        self,
+        agent: str,
+        message: str | Message,
+        *,
+        session_id: SessionId | None = None,
+        run_id: RunId | None = None,
+        context: CallerContext | None = None,
+        approver: Approver | None = None,
+    ) -> AsyncIterator[LiveItem]:
+        """Run an agent and give what happens as it does: pieces of text and events of the journal.
+
+        A consumer that falls behind loses pieces of text, told by a `Reset`, never events. Leaving
+        the iteration stops the drive; the run stays in the journal and can be resumed.
+        """
+        order = Order(agent, message, session_id, run_id, context, approver)
+        async for item in runs.stream(self._instance, order):
+            yield item
+
+    async def resume(
+        self,
+        run_id: RunId,
+        *,
+        session_id: SessionId | None = None,
+        take_over: bool = False,
+        approver: Approver | None = None,
+    ) -> RunResult:
+        """Go on with a run where its journal stopped; a run that is over is returned as it is.
+
+        A run that another live driver holds raises `ClaimConflict`, unless `take_over`.
+        """
+        state = await runs.resume(
+            self._instance,
+            run_id,
+            session_id=session_id,
+            take_over=take_over,
+            approver=approver,
+        )
+        return run_result(state)
+
+    async def cancel(
+        self, run_id: RunId, *, by: str = "python", session_id: SessionId | None = None
+    ) -> bool:
+        """Stop a run for good; False when it was over already."""
+        return await cancel.cancel(self._instance, run_id, by=by, session_id=session_id)
+
+    async def approve(
+        self,
+        run_id: RunId,
+        *,
+        call_id: CallId | None = None,
+        by: str = "python",
+        reason: str = "",
+        arguments: JsonObject | None = None,
+        session_id: SessionId | None = None,
+    ) -> tuple[CallId, ...]:
+        """Grant a call that waits, and go on with the run in the background once none waits.
+
+        `call_id` may be left out when one call waits. `arguments` replaces those that were shown
+        and needs `call_id`. Returns the call decided, nothing when the run is over. Raises
+        `UnknownApproval`, `ApprovalStale`, `DecisionRefused`; nothing is written then.
+        """
+        ruling = Ruling(run_id, by, call_id, reason, session_id)
+        decided = await approvals.approve(self._instance, ruling, arguments=arguments)
+        self._go_on(run_id, decided)
+        return decided
+
+    async def reject(
+        self,
+        run_id: RunId,
+        *,
+        call_id: CallId | None = None,
+        by: str = "python",
+        reason: str = "",
+        session_id: SessionId | None = None,
+    ) -> tuple[CallId, ...]:
+        """Refuse a call that waits; the model reads the reason. Otherwise as `approve`."""
+        ruling = Ruling(run_id, by, call_id, reason, session_id)
+        decided = await approvals.reject(self._instance, ruling)
+        self._go_on(run_id, decided)
+        return decided
+
+    async def recover(self, *, session_id: SessionId | None = None) -> RecoveryReport:
+        """Go on with every run that is open and that nobody drives; tells what could not be."""
+        return await recovery.recover(self._instance, session_id=session_id)
+
+    async def watch(self, *, interval: float | None = None) -> None:
+        """Recover again and again until cancelled, every `interval` seconds (half a lease)."""
+        await recovery.watch(self._instance, interval=interval)
+
+    # -- reading ------------------------------------------------------------------------------------
+
+    async def result(self, run_id: RunId, *, session_id: SessionId | None = None) -> RunResult:
+        """Read what a run gave so far."""
+        return run_result(await self.state(run_id, session_id=session_id))
+
+    async def state(self, run_id: RunId, *, session_id: SessionId | None = None) -> RunState:
+        """Read what a run is."""
+        _, run = await self._instance.find(run_id, session_id)
+        return run
+
+    async def events(
+        self, run_id: RunId, *, session_id: SessionId | None = None, after_seq: int = 0
+    ) -> list[Event]:
+        """Read the events of a run that follow place `after_seq` of its session."""
+        return await reading.events(
+            self._instance, run_id, session_id=session_id, after_seq=after_seq
+        )
+
+    def _go_on(self, run_id: RunId, decided: tuple[CallId, ...]) -> None:
+        if decided:
+            job = runs.resume_in_background(self._instance, run_id)
+            self._instance.start_job(asyncio.create_task(job))

@@ -1,0 +1,1 @@
+"""From a configuration to things that work: programs, models, tools, journals."""

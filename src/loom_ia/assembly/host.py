@@ -1,0 +1,142 @@
+"""Everything that a configuration describes, made and kept for one instance."""
+
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from loom_ia.agents import AgentSpec
+from loom_ia.assembly.backends import factory
+from loom_ia.assembly.tools import configured
+from loom_ia.config.load import LoadedConfig
+from loom_ia.config.root import LoomConfig
+from loom_ia.core.errors import ConfigError, Problem
+from loom_ia.core.plan import agent_plan
+from loom_ia.core.ports.journal import Journal
+from loom_ia.core.ports.models import ModelClient
+from loom_ia.core.ports.tools import Tool
+from loom_ia.engine.program import Program
+
+
+class Host:
+    """Makes the parts of an instance, each once, when it is first needed.
+
+    `models` replaces the clients of some model ids; `store` the journal.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedConfig,
+        *,
+        store: Journal | None = None,
+        models: Mapping[str, ModelClient] | None = None,
+    ) -> None:
+        self.loaded = loaded
+        self._given = dict(models or {})
+        self._models: dict[str, ModelClient] = {}
+        self._programs: dict[str, Program] | None = None
+        self.journal = store if store is not None else self._open_journal()
+
+    @property
+    def config(self) -> LoomConfig:
+        """The configuration."""
+        return self.loaded.config
+
+    def register(self, name: str, obj: object) -> None:
+        """Let the configuration refer to a Python object by `name`."""
+        self.loaded.references.register(name, obj)
+        self._programs = None
+
+    def programs(self) -> Mapping[str, Program]:
+        """Give every agent ready to be driven; raises `ConfigError` with all that is wrong."""
+        if self._programs is None:
+            self.loaded.check_references()
+            problems = list(self._make_models())
+            programs: dict[str, Program] = {}
+            for position, agent in enumerate(self.config.agents):
+                tools, faults = self._tools_of(position, agent)
+                problems += faults
+                if not problems:
+                    programs[agent.name] = self._program(agent, tools)
+            if problems:
+                raise ConfigError(problems)
+            self._programs = programs
+        return self._programs
+
+    async def close(self) -> None:
+        """Let go of the models that were made here."""
+        for model in self._models.values():
+            await model.close()
+        self.loaded.references.close()
+
+    def _open_journal(self) -> Journal:
+        events = self.config.storage.events
+        make = factory("journal", events.backend)
+        if events.backend == "memory":
+            return cast("Journal", make())
+        return cast("Journal", make(self.loaded.path(events.path or "")))
+
+    def _make_models(self) -> Iterator[Problem]:
+        for position, spec in enumerate(self.config.models):
+            if spec.id in self._models:
+                continue
+            try:
+                given = self._given.get(spec.id)
+                self._models[spec.id] = given or factory("model", spec.sdk)(spec)
+            except ConfigError as error:
+                prefix = f"models[{spec.id}]"
+                for problem in error.problems:
+                    keys = problem.path.removeprefix(prefix).lstrip(".")
+                    place = self.loaded.problem(("models", position), "")
+                    yield Problem(
+                        place.file,
+                        place.line,
+                        f"{prefix}.{keys}",
+                        problem.template,
+                        problem.params,
+                    )
+
+    def _tools_of(self, position: int, agent: AgentSpec) -> tuple[dict[str, Tool], list[Problem]]:
+        tools: dict[str, Tool] = {}
+        problems: list[Problem] = []
+        timeout = self.config.execution.tools.timeout
+        for index, reference in enumerate(agent.tools):
+            path = ("agents", position, "tools", index, "python")
+            tool = configured(
+                cast("Tool", self.loaded.references.find(reference.python)), reference, timeout
+            )
+            name = tool.spec.name
+            if name in tools:
+                template = "two tools of agent {agent} are called {name}"
+                problems.append(self.loaded.problem(path, template, agent=agent.name, name=name))
+            if self._pauses_in_vain(tool):
+                template = (
+                    "{name} may wait for a human, which needs a journal that outlives the "
+                    "process (set storage.events to jsonl or sqlite, or use profile dev)"
+                )
+                problems.append(self.loaded.problem(path, template, name=name))
+            tools[name] = tool
+        return tools, problems
+
+    def _pauses_in_vain(self, tool: Tool) -> bool:
+        spec = tool.spec
+        may_pause = spec.approval == "always" or (
+            spec.on_unknown == "pause" and not spec.may_run_again
+        )
+        return may_pause and not self.journal.durable and self.loaded.profile.name != "dev"
+
+    def _program(self, agent: AgentSpec, tools: Mapping[str, Tool]) -> Program:
+        model = self._models[agent.main.model]
+        llm = agent.main.llm
+        plan = agent_plan(
+            name=agent.name,
+            model=model.spec.id,
+            system=self.loaded.prompts[agent.name].render({}),
+            tools=tuple(tool.spec for tool in tools.values()),
+            max_iterations=agent.max_iterations,
+            timeout=agent.timeout,
+            expires_in=agent.approval.expires_in,
+            on_expiry=agent.approval.on_expiry,
+            language=self.loaded.language(agent),
+            max_tokens=llm.max_tokens or model.spec.max_tokens,
+            params={**model.spec.params, **llm.params},
+        )
+        return Program(plan, model, tools)

@@ -1,0 +1,39 @@
+"""The tools of an agent: what the user wrote, with what the configuration says last."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loom_ia.agents import PythonTool
+from loom_ia.core.json import JsonObject
+from loom_ia.core.model.content import ToolOutput
+from loom_ia.core.model.tooling import ToolSpec
+from loom_ia.core.ports.tools import Tool, ToolContext
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredTool:
+    """A tool under other declarations than its own."""
+
+    spec: ToolSpec
+    tool: Tool
+
+    async def check(self, arguments: JsonObject) -> str | None:
+        """Tell why `arguments` cannot run."""
+        return await self.tool.check(arguments)
+
+    async def call(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """Act."""
+        return await self.tool.call(arguments, context)
+
+
+def configured(tool: Tool, reference: PythonTool, default_timeout: float | None) -> Tool:
+    """Apply the declarations of `reference`, and the default timeout if none was declared."""
+    changes: dict[str, Any] = dict(reference.overrides)
+    declared: object = getattr(tool, "declared", None)
+    if isinstance(declared, Mapping) and "timeout" not in declared:
+        changes.setdefault("timeout", default_timeout)
+    spec = tool.spec
+    if all(getattr(spec, name) == value for name, value in changes.items()):
+        return tool
+    return ConfiguredTool(ToolSpec.model_validate({**spec.model_dump(), **changes}), tool)
