@@ -1,0 +1,112 @@
+"""Locks that say whether a driver lives: one file per worker, locked while its process lives.
+
+The kernel drops a lock with the last process that has the file open: a killed driver frees it at
+once, a stopped one keeps it. A file without a lock means nothing, and no file means free, so a
+left-over file is removed by whoever finds it free.
+
+A fork would share the lock and keep it beyond its owner's death, so a forked child lets go of it.
+"""
+
+import os
+from pathlib import Path
+
+from loom_ia.adapters.journals.flock import try_lock, wait_lock
+from loom_ia.core.errors import JournalError
+from loom_ia.core.ids import require_safe_id
+
+_OWNERS_PATIENCE_S = 1.0  # whoever asks whether a lock is free holds it for an instant
+
+
+class FileLock:
+    """The lock of a worker, held by this process."""
+
+    def __init__(self, name: str, path: Path, descriptor: int) -> None:
+        self._name = name
+        self._path = path
+        self._descriptor: int | None = descriptor
+        _HELD.add(self)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            self._path.unlink(missing_ok=True)  # while it is locked: nobody else can have taken it
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Close the file without a word to others."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            _HELD.discard(self)
+            os.close(descriptor)
+
+
+class FileDriverLocks:
+    """The locks of the workers that share a journal, as files of `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def hold(self, worker_id: str) -> FileLock:
+        """Take the lock of `worker_id`. Raises `JournalBusy` when somebody has it."""
+        path = self._path(worker_id)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            while True:
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+                try:
+                    wait_lock(descriptor, path, _OWNERS_PATIENCE_S)
+                except BaseException:
+                    os.close(descriptor)
+                    raise
+                if _is_at(descriptor, path):
+                    return FileLock(worker_id, path, descriptor)
+                os.close(descriptor)  # removed between its opening and its locking
+        except OSError as error:
+            raise JournalError(
+                "no lock at {path}: {reason}", path=path, reason=error.strerror or str(error)
+            ) from error
+
+    def is_free(self, name: str) -> bool:
+        path = self._path(name)
+        try:
+            descriptor = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            raise JournalError(
+                "cannot look at the lock {path}: {reason}",
+                path=path,
+                reason=error.strerror or str(error),
+            ) from error
+        try:
+            if not try_lock(descriptor):
+                return False
+            if _is_at(descriptor, path):
+                path.unlink(missing_ok=True)
+            return True
+        finally:
+            os.close(descriptor)
+
+    def _path(self, name: str) -> Path:
+        return self._folder / require_safe_id(name, "the name of a lock")
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+_HELD: set[FileLock] = set()
+
+
+def _let_go_in_child() -> None:
+    for lock in list(_HELD):
+        lock.let_go()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)
