@@ -236,7 +236,7 @@ class Loom:
         """Recover again and again until cancelled, every `interval` seconds (half a lease)."""
         await recovery.watch(self._instance, interval=interval)
 
-    # -- reading ------------------------------------------------------------------------------------
+    # -- reading ----------------------------------------------------------------------------------
 
     async def result(self, run_id: RunId, *, session_id: SessionId | None = None) -> RunResult:
         """Read what a run gave so far."""

@@ -47,14 +47,16 @@ async def approve(
     if arguments is not None and ruling.call_id is None:
         raise DecisionRefused("edited arguments need the id of the call that they are for")
     edited: JsonObject | None = None
-    if arguments is not None and ruling.call_id is not None:
+    if arguments is not None:
         _, run = await instance.find(ruling.run_id, ruling.session_id)
-        call = run.call(ruling.call_id)
+        call = run.call(ruling.call_id or "")
         if call is not None and call.awaits_answer:
             program = instance.program(run.header.agent)
             edited = await check_edited(call.name, arguments, call.call_id, program)
 
     def granted(call: Call) -> Payload:
+        if arguments is not None and edited is None:  # it began to wait after the check
+            raise ApprovalStale("the request about {call_id} just changed", call_id=call.call_id)
         return ApprovalGranted(
             call_id=call.call_id,
             tool_name=call.name,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from loom_ia.core.errors import UnknownAgent, UnknownRun
+from loom_ia.core.errors import RunExists, UnknownAgent, UnknownRun
 from loom_ia.core.ids import RunId, SessionId, TenantId
 from loom_ia.core.ports.clock import Clock
 from loom_ia.core.ports.journal import HeldLock, Journal
@@ -24,8 +24,9 @@ _KEPT_LOGS: Final = 256
 
 @dataclass(slots=True)
 class Driven:
-    """A run that this instance drives now: how to stop it, and how to wait for it."""
+    """A run that this instance drives, or is about to: how to stop it and to wait for it."""
 
+    log: SessionLog
     interrupt: Interrupt
     ended: "asyncio.Future[None]"
 
@@ -99,6 +100,9 @@ class Instance:
 
         Raises `UnknownRun`.
         """
+        driven = self.driven.get(run_id)
+        if driven is not None and (run := driven.log.run(run_id)) is not None:
+            return driven.log, run
         for home in (session_id, self._homes.get(run_id)):
             if home is not None and (found := await self._find_in(run_id, home)):
                 return found
@@ -120,8 +124,26 @@ class Instance:
 
     def forget(self, session_id: SessionId) -> None:
         """Let go of what is remembered of a session."""
-        self._logs.pop((DEFAULT_TENANT, session_id), None)
-        self._homes = {run: home for run, home in self._homes.items() if home != session_id}
+        self._forget((DEFAULT_TENANT, session_id))
+
+    def _forget(self, key: tuple[TenantId, SessionId]) -> None:
+        log = self._logs.pop(key, None)
+        for run_id in log.state.runs if log else ():
+            self._homes.pop(run_id, None)
+
+    def sit(self, run_id: RunId, log: SessionLog) -> Driven:
+        """Take the only seat from which this instance drives a run; it must be free."""
+        if run_id in self.driven:
+            raise RunExists("run {run_id} is being driven here already", run_id=run_id)
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        seat = self.driven[run_id] = Driven(log, Interrupt(), ended)
+        return seat
+
+    def leave(self, run_id: RunId) -> None:
+        """Free the seat, and wake those who wait for the run."""
+        seat = self.driven.pop(run_id)
+        if not seat.ended.done():
+            seat.ended.set_result(None)
 
     def start_job(self, job: "asyncio.Task[object]") -> None:
         """Hold on to a background task until it ends."""
@@ -143,10 +165,13 @@ class Instance:
             self._lock.release()
 
     def _shrink(self) -> None:
-        busy = {self._homes.get(run_id) for run_id in self.driven}
-        for key in list(self._logs):
-            if len(self._logs) <= _KEPT_LOGS:
+        excess = len(self._logs) - _KEPT_LOGS
+        if excess <= 0:
+            return
+        busy = {id(driven.log) for driven in self.driven.values()}
+        for key, log in list(self._logs.items()):
+            if id(log) not in busy and not log.followers and not log.lock.locked():
+                self._forget(key)
+                excess -= 1
+            if excess == 0:
                 return
-            log = self._logs[key]
-            if key[1] not in busy and not log.followers and not log.lock.locked():
-                del self._logs[key]

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from loom_ia.app.instance import Driven, Instance
+from loom_ia.app.instance import Instance
 from loom_ia.core.errors import LoomError, NewerJournal, RunExists, RunMoved
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.message import UserMessage
@@ -22,7 +22,6 @@ from loom_ia.core.model.caller import CallerContext
 from loom_ia.core.model.messages import Message
 from loom_ia.core.state.run import RunState
 from loom_ia.engine.driver import Drive
-from loom_ia.engine.interrupt import Interrupt
 from loom_ia.engine.log import Pen, SessionLog
 from loom_ia.engine.perform import LIVE, EffectContext, Performers
 from loom_ia.engine.program import Approver, Program
@@ -85,8 +84,23 @@ async def drive(
     performers: Performers = LIVE,
 ) -> RunState:
     """Drive a run whose lease is ours until it is over or waits; returns it as written."""
+    instance.sit(pen.run_id, pen.log)
+    try:
+        return await _drive_seated(instance, pen, program, feed=feed, performers=performers)
+    finally:
+        instance.leave(pen.run_id)
+
+
+async def _drive_seated(
+    instance: Instance,
+    pen: Pen,
+    program: Program,
+    *,
+    feed: Feed | None = None,
+    performers: Performers = LIVE,
+) -> RunState:
     run_id, log = pen.run_id, pen.log
-    interrupt = Interrupt()
+    interrupt = instance.driven[run_id].interrupt
     context = EffectContext(
         pen=pen,
         program=program,
@@ -94,8 +108,6 @@ async def drive(
         chunk=feed.chunk if feed else None,
         strays=instance.strays,
     )
-    ended = asyncio.get_running_loop().create_future()
-    instance.driven[run_id] = Driven(interrupt, ended)
     instance.heart.watch(run_id, log, interrupt)
     try:
         return await Drive(context, instance.pilot, interrupt, performers).run()
@@ -109,9 +121,6 @@ async def drive(
         raise
     finally:
         instance.heart.forget(run_id)
-        instance.driven.pop(run_id, None)
-        if not ended.done():
-            ended.set_result(None)
 
 
 async def resume(
@@ -129,10 +138,12 @@ async def resume(
     `ClaimConflict` when another driver holds it, unless `take_over`; `NewerJournal`,
     `UnknownRun`, `UnknownAgent`.
     """
-    log, run = await instance.find(run_id, session_id)
-    while run_id in instance.driven:
-        await asyncio.shield(instance.driven[run_id].ended)
+    while True:
         log, run = await instance.find(run_id, session_id)
+        seat = instance.driven.get(run_id)
+        if seat is None:
+            break
+        await asyncio.shield(seat.ended)
     if not run.understood:
         raise NewerJournal(
             "run {run_id} holds events of a newer version: it can be read, not driven",
@@ -151,10 +162,15 @@ async def resume(
             return (RunResumed(), pilot.claim(now))
         return take(run, now)
 
-    run = await log.append(run_id, rule, sync=False)
-    if run.outcome is not None:
-        return run
-    return await drive(instance, log.pen(run_id, pilot.may_write), program, feed=feed)
+    instance.sit(run_id, log)
+    try:
+        run = await log.append(run_id, rule, sync=False)
+        if run.outcome is not None:
+            return run
+        pen = log.pen(run_id, pilot.may_write)
+        return await _drive_seated(instance, pen, program, feed=feed)
+    finally:
+        instance.leave(run_id)
 
 
 async def resume_in_background(instance: Instance, run_id: RunId) -> None:

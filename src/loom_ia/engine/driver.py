@@ -44,8 +44,9 @@ class Drive:
         plan = self.context.program.plan
         clock = pen.log.clock
         while True:
-            before = pen.run
-            move = decide(pen.view(), plan, clock.now())
+            view = pen.view()
+            before = view.run
+            move = decide(view, plan, clock.now())
             match move:
                 case Finished():
                     await pen.commit(sync=True)
@@ -58,7 +59,7 @@ class Drive:
                     pen.stage(*facts)
                 case CallModel() | RunCalls() | AskApprover():
                     await pen.commit(sync=_must_flush(move))
-                    if pen.run is not before:
+                    if not view.is_same(pen.view()):
                         continue  # somebody else wrote: decide again
                     await self._perform(move, plan)
             if pen.run is before:

@@ -45,6 +45,10 @@ class RunView:
     history_digest: str = ""
     pending_elsewhere: tuple[PendingAction, ...] = ()
 
+    def is_same(self, other: "RunView") -> bool:
+        """Whether nothing was written between the two that a decision could see."""
+        return self.run is other.run and self.history is other.history
+
 
 class SessionState:
     """The runs of a session by id, in the order of their first fact."""

@@ -1,0 +1,331 @@
+"""What happened in a run, as a tree that a person reads: steps, and in each its calls.
+
+Law. One pass over the events; a fact that fits nowhere is left out, never guessed. Texts are whole
+here: who shows the tree decides what to cut.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Literal, TypeAlias
+
+from loom_ia.core.events.approval import (
+    ApprovalExpired,
+    ApprovalGranted,
+    ApprovalRejected,
+    ApprovalRequested,
+)
+from loom_ia.core.events.envelope import Event
+from loom_ia.core.events.message import UserMessage
+from loom_ia.core.events.model import ModelResponded
+from loom_ia.core.events.run import RunStarted, StepCompleted, StepStarted
+from loom_ia.core.events.tool import ToolCalled, ToolCompleted
+from loom_ia.core.ids import CallId, RunId, SessionId
+from loom_ia.core.json import JsonObject
+from loom_ia.core.model.base import Value
+from loom_ia.core.model.chunks import StopReason
+from loom_ia.core.model.usage import Usage
+from loom_ia.core.state.calls import QuestionKind
+from loom_ia.core.state.run import Cancelled, RunState, Status, StepEffect
+from loom_ia.core.views.result import PendingApproval, RunResult, run_result
+
+Verdict: TypeAlias = Literal["granted", "rejected", "expired"]
+ToolOutcome: TypeAlias = Literal["ok", "error", "unknown"]
+
+
+class Approval(Value):
+    """A request to a human and what came of it; `verdict` is None while nobody answered."""
+
+    kind: QuestionKind = "approve"
+    question: str = ""
+    requested_at: datetime
+    expire_at: datetime | None = None
+    verdict: Verdict | None = None
+    by: str = ""
+    reason: str = ""
+    decided_at: datetime | None = None
+    edited: bool = False
+
+
+class AskedCall(Value):
+    """A call as a model asked for it; `problem` says why it could not run as it is."""
+
+    call_id: CallId
+    name: str
+    arguments: JsonObject
+    problem: str = ""
+
+
+class ModelItem(Value):
+    """One answer of a model: `model` is the name in the configuration, `cost_usd` in dollars."""
+
+    kind: Literal["model"] = "model"
+    model: str
+    model_id: str
+    role: str
+    latency_ms: int
+    usage: Usage
+    cost_usd: float
+    stop_reason: StopReason
+    text: str
+    calls: tuple[AskedCall, ...] = ()
+
+
+class ToolItem(Value):
+    """One call: `outcome` is None while its end is not known.
+
+    `launched` is false for a call that was settled without being started. `resumed` tells that it
+    had been started before.
+    """
+
+    kind: Literal["tool"] = "tool"
+    call_id: CallId
+    name: str
+    launched: bool = True
+    resumed: bool = False
+    latency_ms: int | None = None
+    arguments: JsonObject
+    outcome: ToolOutcome | None = None
+    result: str = ""
+    approvals: tuple[Approval, ...] = ()
+
+
+Item: TypeAlias = ModelItem | ToolItem
+
+
+class InspectStep(Value):
+    """One effect of the run; `duration_ms` is None while it is not over."""
+
+    number: int
+    effect: StepEffect
+    duration_ms: int | None = None
+    items: tuple[Item, ...] = ()
+
+
+class InspectTree(Value):
+    """A run from its first fact to its last; `duration_ms` also counts what it waited for.
+
+    `orphans` are the calls that were settled without being launched: refused, unknown, malformed.
+    """
+
+    run_id: RunId
+    session_id: SessionId
+    agent: str
+    status: Status
+    started_at: datetime
+    duration_ms: int
+    iterations: int
+    usage: Usage
+    cost_usd: float
+    request: str = ""
+    steps: tuple[InspectStep, ...] = ()
+    orphans: tuple[ToolItem, ...] = ()
+    pending: tuple[PendingApproval, ...] = ()
+    error_type: str | None = None
+    error: str | None = None
+    cancelled_by: str | None = None
+
+
+def inspect_tree(events: Iterable[Event]) -> InspectTree:
+    """Read the events of one run, in order, as a tree.
+
+    Those of the runs below it are skipped. Raises `ValueError` when no run begins in `events`.
+    """
+    reader = _Reader()
+    for event in events:
+        reader.read(event)
+    return reader.tree()
+
+
+@dataclass(slots=True)
+class _OpenCall:
+    """A call while it is read; `step` is None until it is launched."""
+
+    call_id: CallId
+    name: str
+    arguments: JsonObject
+    resumed: bool = False
+    done: ToolCompleted | None = None
+    approvals: list[Approval] = field(default_factory=list[Approval])
+    launched: bool = False
+
+    def item(self) -> ToolItem:
+        done = self.done
+        outcome: ToolOutcome | None = None
+        if done is not None:
+            outcome = done.outcome or ("error" if done.output.is_error else "ok")
+        return ToolItem(
+            call_id=self.call_id,
+            name=self.name,
+            launched=self.launched,
+            resumed=self.resumed,
+            latency_ms=done.latency_ms if done and self.launched else None,
+            arguments=self.arguments,
+            outcome=outcome,
+            result=done.output.text if done else "",
+            approvals=tuple(self.approvals),
+        )
+
+
+@dataclass(slots=True)
+class _OpenStep:
+    """A step while it is read."""
+
+    number: int
+    effect: StepEffect
+    duration_ms: int | None = None
+    items: list[ModelItem | _OpenCall] = field(default_factory=list["ModelItem | _OpenCall"])
+
+    def step(self) -> InspectStep:
+        return InspectStep(
+            number=self.number,
+            effect=self.effect,
+            duration_ms=self.duration_ms,
+            items=tuple(i if isinstance(i, ModelItem) else i.item() for i in self.items),
+        )
+
+
+_BEFORE: Final = 0
+"""The number of the step that holds what no step announced."""
+
+
+class _Reader:
+    """Folds the events of the first run that it meets."""
+
+    def __init__(self) -> None:
+        self.run: RunState | None = None
+        self.last: datetime | None = None
+        self.request = ""
+        self.steps: list[_OpenStep] = []
+        self.table: dict[CallId, _OpenCall] = {}
+        self.asked: list[_OpenCall] = []
+
+    def read(self, event: Event) -> None:
+        payload = event.payload
+        if self.run is None:
+            if isinstance(payload, RunStarted):
+                self.run, self.last = payload.begin(event), event.ts
+            return
+        if event.run_id != self.run.run_id:
+            return
+        self.run = payload.evolve(self.run, event)
+        self.last = event.ts
+        match payload:
+            case UserMessage():
+                self.request = payload.message.as_text()
+            case StepStarted():
+                self.steps.append(_OpenStep(payload.step_no, payload.effect))
+            case StepCompleted() if self.steps:
+                self.steps[-1].duration_ms = payload.duration_ms
+            case ModelResponded():
+                self._answered(payload, event.role or "")
+            case ToolCalled() | ToolCompleted():
+                self._moved(payload)
+            case ApprovalRequested():
+                self._call(payload.call_id, payload.tool_name).approvals.append(
+                    Approval(
+                        kind=payload.kind,
+                        question=payload.reason,
+                        requested_at=event.ts,
+                        expire_at=payload.expire_at,
+                    )
+                )
+            case ApprovalGranted() | ApprovalRejected() | ApprovalExpired():
+                self._decided(payload, event.ts)
+            case _:
+                pass
+
+    def tree(self) -> InspectTree:
+        run, last = self.run, self.last
+        if run is None or last is None:
+            raise ValueError("no run begins in these events")
+        result: RunResult = run_result(run)
+        orphans = [call for call in self.asked if call.done and not call.launched]
+        return InspectTree(
+            run_id=run.run_id,
+            session_id=run.header.session_id,
+            agent=run.header.agent,
+            status=run.status,
+            started_at=run.header.started_at,
+            duration_ms=round((last - run.header.started_at).total_seconds() * 1000),
+            iterations=run.iterations,
+            usage=run.spent.usage,
+            cost_usd=run.spent.cost,
+            request=self.request,
+            steps=tuple(step.step() for step in self.steps),
+            orphans=tuple(call.item() for call in orphans),
+            pending=result.pending_approvals,
+            error_type=result.error_type,
+            error=result.error,
+            cancelled_by=run.outcome.by if isinstance(run.outcome, Cancelled) else None,
+        )
+
+    def _step(self) -> _OpenStep:
+        if not self.steps:
+            self.steps.append(_OpenStep(_BEFORE, "model_call"))
+        return self.steps[-1]
+
+    def _answered(self, payload: ModelResponded, role: str) -> None:
+        blocks = payload.message.calls
+        self.table = {b.call_id: _OpenCall(b.call_id, b.name, b.arguments) for b in blocks}
+        self.asked += self.table.values()
+        calls = tuple(
+            AskedCall(
+                call_id=block.call_id,
+                name=block.name,
+                arguments=block.arguments,
+                problem=payload.problems.get(block.call_id, ""),
+            )
+            for block in blocks
+        )
+        self._step().items.append(
+            ModelItem(
+                model=payload.model,
+                model_id=payload.model_id,
+                role=role,
+                latency_ms=payload.latency_ms,
+                usage=payload.usage,
+                cost_usd=payload.cost_usd,
+                stop_reason=payload.stop_reason,
+                text=payload.message.as_text(),
+                calls=calls,
+            )
+        )
+
+    def _call(self, call_id: CallId, name: str) -> _OpenCall:
+        call = self.table.get(call_id)
+        if call is None:
+            call = self.table[call_id] = _OpenCall(call_id, name, {})
+            self.asked.append(call)
+        return call
+
+    def _moved(self, payload: ToolCalled | ToolCompleted) -> None:
+        call = self._call(payload.call_id, payload.tool_name)
+        if isinstance(payload, ToolCompleted):
+            call.done = payload
+            return
+        if call.launched:  # launched again: the first launch stays where it was, without an end
+            call = self.table[call.call_id] = _OpenCall(
+                call.call_id, call.name, call.arguments, approvals=list(call.approvals)
+            )
+            self.asked.append(call)
+        call.launched, call.resumed, call.arguments = True, payload.resumed, payload.arguments
+        self._step().items.append(call)
+
+    def _decided(
+        self, payload: ApprovalGranted | ApprovalRejected | ApprovalExpired, at: datetime
+    ) -> None:
+        approvals = self._call(payload.call_id, payload.tool_name).approvals
+        if not approvals or approvals[-1].verdict is not None:
+            return
+        decision: dict[str, object] = {"decided_at": at}
+        match payload:
+            case ApprovalGranted():
+                edited = payload.arguments is not None
+                decision |= {"verdict": "granted", "by": payload.by, "edited": edited}
+                decision |= {"reason": payload.reason}
+            case ApprovalRejected():
+                decision |= {"verdict": "rejected", "by": payload.by, "reason": payload.reason}
+            case ApprovalExpired():
+                decision |= {"verdict": "expired"}
+        approvals[-1] = approvals[-1].model_copy(update=decision)
