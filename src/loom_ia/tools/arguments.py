@@ -151,7 +151,8 @@ def _refusal(parameter: inspect.Parameter) -> str:
     try:
         _adapt((parameter,))
     except Exception as error:  # noqa: BLE001 (as above)
-        return str(error).partition("\n")[0].rstrip(".")
+        # What follows the first sentence is advice for those who configure Pydantic.
+        return str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
     return ""
 
 

@@ -51,10 +51,11 @@ class _Function:
     def __init__(self, function: Callable[..., Any]) -> None:
         method = getattr(type(function), "__call__", None)  # noqa: B004 (the method is wanted)
         written = underlying(function)
-        is_object = not hasattr(function, "__name__") and written is method
+        is_object = written is method
         self.call = function
         self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(method)
-        self.name = "" if is_object else str(getattr(written, "__name__", ""))
+        self.label = str(getattr(type(function) if is_object else written, "__name__", function))
+        self.name = "" if is_object or self.label == "<lambda>" else self.label
         self.doc = written.__doc__ or (type(function).__doc__ if is_object else None)
         self._read: tuple[Arguments, str | None] | None = None
 
@@ -80,15 +81,10 @@ class PythonTool(Generic[P, R_co]):
 
     def __post_init__(self) -> None:
         # What `functools.wraps` would set, for tools that read code: doctest, sphinx, inspect.
-        function = self._function.call
-        names = {
-            "__wrapped__": function,
-            "__name__": self._function.name,
-            "__doc__": self._function.doc,
-        }
+        function = self._function
+        self.__dict__.update(__wrapped__=function.call, __doc__=function.doc)
         for name in ("__module__", "__qualname__"):
-            names[name] = getattr(underlying(function), name, "")
-        self.__dict__.update(names)
+            self.__dict__[name] = getattr(underlying(function.call), name, "")
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function, as if it had not been decorated."""
@@ -102,17 +98,25 @@ class PythonTool(Generic[P, R_co]):
         return PythonTool(_Function(bind(instance, owner)), self.declared)
 
     def __repr__(self) -> str:
-        return f"<tool {self._name or self._function.call!r}>"
+        return f"<tool {self._name or self._function.label}>"
 
     @property
     def _name(self) -> str:
         return str(self.declared.get("name") or self._function.name)
 
-    @cached_property
+    @property
+    def __name__(self) -> str:
+        return self._function.name
+
+    @property
     def spec(self) -> ToolSpec:
         """What decisions and models know of it. Raises `ToolDefinitionError` with every fault."""
+        return self._spec
+
+    @cached_property
+    def _spec(self) -> ToolSpec:
         function = self._function
-        faults = Faults(self._name or repr(function.call), function.call)
+        faults = Faults(self._name or function.label, function.call)
         documentation = read_docstring(function.doc)
         description = self.declared.get("description") or documentation.description
         if not self._name:
@@ -177,7 +181,13 @@ class PythonTool(Generic[P, R_co]):
             return result if inspect.isawaitable(result) else to_output(result)
 
         result = await tool_threads.run(work, to_end=True)
-        return result if isinstance(result, Converted) else to_output(await result)
+        if isinstance(result, Converted):
+            return result
+        if _is_cancelled():  # the call was given up: what was not begun must not begin
+            if inspect.iscoroutine(result):
+                result.close()
+            raise asyncio.CancelledError
+        return to_output(await result)
 
     async def _values(self, arguments: JsonObject) -> dict[str, Any]:
         reader, _ = self._plan
@@ -273,7 +283,11 @@ async def _contained(work: Coroutine[Any, Any, T]) -> T:
     except (Exception, GeneratorExit):
         raise
     except BaseException as error:
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
             raise
         raise OutsideError("the tool raised {type}", type=type(error).__name__) from error
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -42,7 +42,7 @@ from loom_ia.core.model.content import JsonBlock, OutputBlock, ToolOutput
 
 _ROOT: Final = "result"
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
-_AS_TEXT: Final = (Decimal, date, datetime, time, timedelta, UUID, PurePath)
+_AS_TEXT: Final = (Decimal, date, datetime, time, timedelta, UUID)
 
 
 class Converted(NamedTuple):
@@ -100,6 +100,8 @@ def _plain(value: Any, path: str, depth: int) -> Any:
         return value
     if isinstance(value, _AS_TEXT):
         return to_jsonable_python(value)
+    if isinstance(value, PurePath):
+        return str(value)
     if depth >= MAX_DEPTH:
         raise UnstorableValue("{path} is nested deeper than {max}", path=path, max=MAX_DEPTH)
     return _plain_container(value, path, depth + 1)
