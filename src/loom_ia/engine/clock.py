@@ -1,10 +1,15 @@
 """The system's time, and ids that grow with it."""
 
 import os
+import random
 import time
 from datetime import UTC, datetime
 
 from loom_ia.core.ids import EventId, uuid7
+
+
+_random = random.Random(os.urandom(32))  # noqa: S311 -- ids must be unique, not secret
+os.register_at_fork(after_in_child=lambda: _random.seed(os.urandom(32)))
 
 
 class SystemClock:
@@ -27,5 +32,4 @@ class SystemClock:
             self._count += 1
             if self._count > 0xFFF:
                 self._last_ms, self._count = self._last_ms + 1, 0
-        tail = int.from_bytes(os.urandom(8)) & 0x3FFFFFFFFFFFFFFF
-        return uuid7(self._last_ms, self._count << 62 | tail)
+        return uuid7(self._last_ms, self._count << 62 | _random.getrandbits(62))

@@ -178,7 +178,8 @@ class Pen:
     @property
     def run(self) -> RunState:
         """The run with what is staged; it must have begun."""
-        self._refold()
+        if self.log.state.runs.get(self.run_id) is not self._base:
+            self._refold()
         if self._ahead is None:
             raise InternalError("run {run_id} has not begun", run_id=self.run_id)
         return self._ahead

@@ -5,9 +5,8 @@ what it does to a run. Nothing is stored twice: type, category, status and facet
 the payload, never kept beside it. A draft is an event that has no place in the journal yet.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from pydantic import ConfigDict, model_serializer
 
@@ -95,8 +94,7 @@ class Opaque(Payload):
         return run.not_understood()
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """An event before the journal gave it its place."""
 
     event_id: EventId

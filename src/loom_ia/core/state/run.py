@@ -8,7 +8,7 @@ all are total: a fact that no longer applies changes nothing.
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from loom_ia.core.ids import CallId, RunId, SessionId, SpanId, TenantId
 from loom_ia.core.json import JsonObject
@@ -41,6 +41,9 @@ class Status(StrEnum):
 
 
 _CLOSED = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
+
+_LEASE_GRAIN: Final = 60
+"""A lease is extended by at least this part of itself: less is not worth a new state."""
 
 StepEffect: TypeAlias = Literal["model_call", "tool_batch"]
 FinalizingReason: TypeAlias = Literal["iterations"]
@@ -305,7 +308,7 @@ class RunState(Evolving):
     def touched(self, at: datetime) -> "RunState":
         """Extend the lease of the driver that wrote a fact at that instant."""
         lease = self.lease
-        if lease is None or at + lease.length <= lease.until:
+        if lease is None or at + lease.length - lease.until < lease.length / _LEASE_GRAIN:
             return self
         return self.but(lease=lease.but(until=at + lease.length))
 

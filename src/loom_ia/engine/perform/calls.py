@@ -7,7 +7,6 @@ really did, if that is learned, is written as a late fact.
 
 import asyncio
 import logging
-import threading
 import time
 from dataclasses import dataclass
 
@@ -48,6 +47,12 @@ async def run_calls(effect: RunCalls, context: EffectContext) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+class _Stop:
+    """Whether a call was told to stop; a flag that threads may read."""
+
+    asked = False
+
+
 @dataclass(slots=True)
 class _Invocation:
     """One call of one tool."""
@@ -59,22 +64,22 @@ class _Invocation:
     async def result(self) -> ToolCompleted:
         """Run the call within its time and give the fact of its end."""
         tool = self.context.program.tools[self.call.name]
-        stop = threading.Event()
+        stop = _Stop()
         self.started = time.perf_counter()
         task = asyncio.ensure_future(tool.call(self.call.arguments, self._context(stop)))
         try:
             done, _ = await asyncio.wait((task,), timeout=tool.spec.timeout)
         except asyncio.CancelledError:
-            stop.set()
+            stop.asked = True
             self._leave(task)
             raise
         if done:
             return self._ended(task)
-        stop.set()
+        stop.asked = True
         self._leave(task)
         return self._timed_out(tool)
 
-    def _context(self, stop: threading.Event) -> ToolContext:
+    def _context(self, stop: _Stop) -> ToolContext:
         header = self.context.run.header
         return ToolContext(
             tenant_id=header.tenant_id,
@@ -85,7 +90,7 @@ class _Invocation:
             caller=header.context,
             idempotency_key=f"{header.run_id}:{self.call.call_id}",
             resumed=self.call.launches > 1,
-            should_stop=stop.is_set,
+            should_stop=lambda: stop.asked,
         )
 
     def _ended(self, task: "asyncio.Future[ToolOutput]") -> ToolCompleted:
