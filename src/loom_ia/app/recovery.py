@@ -34,14 +34,14 @@ class Unrecovered:
 
     run_id: RunId
     session_id: SessionId
-    error: LoomError
+    error: Exception
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport:
     """What `recover` did. Iterating gives the results of the runs that were taken up.
 
-    `waiting` counts the runs that wait for a human, `driven` those that another driver holds.
+    `waiting` counts the runs that wait for a human, `driven` those that are driven already.
     """
 
     results: tuple[RunResult, ...]
@@ -82,17 +82,36 @@ async def watch(instance: Instance, *, interval: float | None = None) -> None:
     """Recover again and again, until cancelled: what a dying driver leaves is taken up here.
 
     `interval` is in seconds; by default half a lease, so that a run waits at most one and a half
-    leases, and far less where the journal has locks.
+    leases, and far less where the journal has locks. A run that is taken up never delays the next
+    look.
     """
     pause = interval if interval is not None else instance.lease.total_seconds() / 2
-    while True:
-        try:
-            report = await recover(instance)
-            for failure in report.failures:
-                _log.warning("run %s not recovered: %s", failure.run_id, failure.error)
-        except LoomError as error:
-            _log.warning("recovery not possible now: %s", error)
-        await asyncio.sleep(pause)
+    limit = asyncio.Semaphore(_AT_ONCE)
+    taken: dict[RunId, asyncio.Task[None]] = {}
+
+    async def one(run_id: RunId, home: SessionId) -> None:
+        async with limit:
+            outcome = await _take_up(instance, run_id, home)
+        if isinstance(outcome, Unrecovered):
+            _log.warning("run %s not recovered: %s", run_id, outcome.error)
+
+    try:
+        while True:
+            try:
+                runs = await open_runs(instance)
+            except LoomError as error:
+                _log.warning("recovery not possible now: %s", error)
+                runs = {}
+            for run_id, home in runs.items():
+                if run_id not in taken and run_id not in instance.driven:
+                    taken[run_id] = task = asyncio.create_task(one(run_id, home))
+                    task.add_done_callback(lambda _, run_id=run_id: taken.pop(run_id))
+            await asyncio.sleep(pause)
+    finally:
+        tasks = list(taken.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def open_runs(
@@ -125,6 +144,8 @@ async def _take_up(
 ) -> RunResult | Unrecovered | str:
     tries = 0
     while True:
+        if run_id in instance.driven:
+            return "driven"
         try:
             _, run = await instance.find(run_id, home)
             if is_waiting(run, instance.clock.now()):
@@ -137,5 +158,5 @@ async def _take_up(
             if tries >= _TRIES:
                 return Unrecovered(run_id, home, error)
             await asyncio.sleep(0.05 * 2**tries)
-        except LoomError as error:
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the others are recovered
             return Unrecovered(run_id, home, error)

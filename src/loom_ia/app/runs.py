@@ -117,7 +117,7 @@ async def _drive_seated(
             raise
         return moved
     except BaseException:
-        await _hand_back(instance, log, run_id)
+        await _hand_back(instance, pen)
         raise
     finally:
         instance.heart.forget(run_id)
@@ -213,18 +213,19 @@ def is_waiting(run: RunState, now: datetime) -> bool:
     return all(now < limit for limit in limits)
 
 
-async def _hand_back(instance: Instance, log: SessionLog, run_id: RunId) -> None:
-    """Let another driver take the run at once, if that can still be written."""
+async def _hand_back(instance: Instance, pen: Pen) -> None:
+    """Keep what really happened and let another driver take the run at once, if that can be."""
 
     def rule(run: RunState | None, now: datetime) -> Sequence[Payload]:
         lease = run.lease if run and run.is_open else None
         mine = lease is not None and lease.worker_id == instance.worker_id
         return (instance.pilot.hand_back(now),) if mine else ()
 
-    if log.run(run_id) is None:
+    if pen.log.run(pen.run_id) is None:
         return
     with contextlib.suppress(LoomError, asyncio.CancelledError):
-        await log.append(run_id, rule, sync=False)
+        await pen.abandon()
+        await pen.log.append(pen.run_id, rule, sync=False)
 
 
 def _with_approver(program: Program, approver: Approver | None) -> Program:

@@ -28,6 +28,7 @@ TextName: TypeAlias = Literal[
     "conclude",
     "pending",
     "empty_result",
+    "empty_message",
 ]
 
 _EN: Final[dict[TextName, str]] = {
@@ -61,6 +62,7 @@ _EN: Final[dict[TextName, str]] = {
     ),
     "pending": "Actions of this conversation still await a human decision: {actions}",
     "empty_result": "(no result)",
+    "empty_message": "(empty message)",
 }
 
 _FR: Final[dict[TextName, str]] = {
@@ -96,6 +98,7 @@ _FR: Final[dict[TextName, str]] = {
         "Des actions de cette conversation attendent encore une décision humaine : {actions}"
     ),
     "empty_result": "(aucun résultat)",
+    "empty_message": "(message vide)",
 }
 
 TEXTS: Final = MappingProxyType({"en": MappingProxyType(_EN), "fr": MappingProxyType(_FR)})

@@ -40,14 +40,28 @@ class Interrupt:
         self._task, self._reason = task, None
         try:
             await effect()
-            if self._reason is not None:  # it ended in the very instant of the interruption
-                await asyncio.sleep(0)
         except asyncio.CancelledError:
             if self._reason is None or task is None or task.uncancel() > 0:
                 raise
             return self._reason
+        except Exception:
+            await self._take_back(task)
+            raise
         finally:
             self._task = None
             if timer is not None:
                 timer.cancel()
-        return None
+        await self._take_back(task)
+        return self._reason
+
+    async def _take_back(self, task: asyncio.Task[object] | None) -> None:
+        """Take back an interruption that the effect did not let through, or that came too late."""
+        if self._reason is None or task is None:
+            return
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            if task.uncancel() > 0:
+                raise
+        else:
+            task.uncancel()

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from loom_ia.core.errors import ClaimConflict, JournalError, RaceError, RunMoved
+from loom_ia.core.errors import ClaimConflict, RaceError, RunMoved
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.run import RunClaimed
 from loom_ia.core.ids import RunId
@@ -121,11 +121,14 @@ class Heart:
 
     async def beat(self, run_id: RunId, log: SessionLog, interrupt: Interrupt) -> None:
         """Extend one lease if nothing was written for a third of it; interrupt a lost drive."""
+        if log.run(run_id) is None:  # its first facts are being written
+            return
         try:
             await log.append(run_id, self._extension, sync=False)
         except RaceError:
             interrupt.now("lost")
-        except JournalError as error:  # the next beat tries again; the driver's writes decide
+        except Exception as error:  # noqa: BLE001 -- one heart beats for every run: it goes on
+            # The next beat tries again, and the driver's own writes decide.
             _log.warning("lease of run %s not extended: %s", run_id, type(error).__name__)
 
     def _extension(self, run: RunState | None, now: datetime) -> Sequence[Payload]:

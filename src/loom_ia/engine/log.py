@@ -8,6 +8,7 @@ waited for, whatever cancels the writer.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from typing import Protocol, TypeAlias, TypeVar
@@ -76,7 +77,11 @@ class SessionLog:
         """Make everything that was written survive a power cut."""
         if self._unflushed:
             self._unflushed = False
-            await self.journal.flush()
+            try:
+                await self.journal.flush()
+            except BaseException:
+                self._unflushed = True
+                raise
 
     async def append(self, run_id: RunId, rule: Rule, *, sync: bool) -> RunState:
         """Write what `rule` gives for the run as it is now, and return the run that follows.
@@ -225,6 +230,7 @@ class Pen:
             return
         async with log.lock:
             while True:
+                self._refold()  # another task may have written while this one waited for the lock
                 if self._opening and self._base is not None:
                     raise RunExists("run {run_id} exists already", run_id=self.run_id)
                 try:
@@ -235,10 +241,20 @@ class Pen:
                 head, after = self._led_by(first)
                 if await log.write_locked(after, [*head, *self._staged], sync=sync):
                     break
-                self._refold()
             self._staged = []
             self._opening = False
             self._base = self._ahead = after
+
+    async def abandon(self) -> None:
+        """Drop what is staged, save for what really happened, which is written.
+
+        Raises `ClaimConflict`, and writes nothing, when another driver took the run.
+        """
+        async with self.log.lock:
+            self._refold()
+            with contextlib.suppress(RunMoved):
+                self._rule(self._base, self.log.clock.now())
+            await self._write_late_facts()
 
     def confirm(self) -> None:
         """Ask the rule whether the run is still ours; raises what it raises."""
@@ -275,11 +291,16 @@ class Pen:
 
 
 def _is_late_fact(payload: Payload, run: RunState) -> bool:
-    """Whether it tells the end of a call that really ran before the run was closed."""
-    if not isinstance(payload, ToolCompleted):
-        return False
-    call = run.call(payload.call_id)
-    return call is not None and call.launches > 0 and not call.is_settled
+    """Whether it tells the end of what the journal says was begun and that is not known yet."""
+    match payload:
+        case ToolCompleted():
+            call = run.call(payload.call_id)
+            return call is not None and call.launches > 0 and not call.is_settled
+        case ModelResponded():
+            step = run.step
+            return step is not None and step.effect == "model_call" and not step.done
+        case _:
+            return False
 
 
 def begin(event: Event) -> RunState:

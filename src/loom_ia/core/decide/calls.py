@@ -71,6 +71,10 @@ def _decide_call(call: Call, run: RunState, plan: AgentPlan, now: datetime, fate
             fates.facts.append(_ask(call, plan, now, "unknown_effect"))
         return
     tool = plan.tools.get(call.name)
+    if tool is None and call.launches:  # it was launched, then its tool was taken away
+        text = prompt_text(plan.language, "unknown_effect")
+        fates.facts.append(_settle(call, text, unknown=True))
+        return
     problem = _problem(call, tool, plan)
     if tool is None or problem:
         fates.facts.append(_settle(call, problem))
@@ -90,7 +94,8 @@ def _decide_call(call: Call, run: RunState, plan: AgentPlan, now: datetime, fate
             error = f"nobody answered about {call.name} ({call.call_id}) in time"
             fates.failure = failed(run, "approval.expired", error)
         case Expired():
-            fates.facts.append(_settle(call, prompt_text(plan.language, "expired")))
+            name = "unknown_effect" if call.launches else "expired"
+            fates.facts.append(_settle(call, prompt_text(plan.language, name)))
         case None:
             _decide_unasked(call, tool, run, plan, now, fates)
 

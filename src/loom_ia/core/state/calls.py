@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from loom_ia.core.ids import CallId, SpanId
-from loom_ia.core.json import JsonObject
+from loom_ia.core.json import JsonObject, canonical
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.state.frozen import Evolving
 
@@ -121,8 +121,10 @@ class Call(Evolving):
         call = self.but(question=question.but(verdict=verdict))
         if edited is None:
             return call
-        names = sorted(self.arguments.keys() | edited.keys())
-        changed = tuple(n for n in names if self.arguments.get(n) != edited.get(n))
+        before = {name: canonical(value) for name, value in self.arguments.items()}
+        after = {name: canonical(value) for name, value in edited.items()}
+        names = sorted(before.keys() | after.keys())
+        changed = tuple(name for name in names if before.get(name) != after.get(name))
         return call.but(arguments=edited, edited=changed)
 
     def launched(self, span: SpanId, step: SpanId, at: datetime) -> "Call":

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from loom_ia.core.model.content import ReasoningBlock, TextBlock
 from loom_ia.core.model.messages import Message
-from loom_ia.core.prompts import prompt_text
+from loom_ia.core.prompts import Language, prompt_text
+from loom_ia.core.state.conversation import Conversation
 from loom_ia.core.state.run import Cancelled, Completed, RunState, results_message
 
 
@@ -30,34 +31,32 @@ def turn_of(run: RunState) -> Turn | None:
         return None
     match run.outcome:
         case Completed():
-            messages = _clean(run.conversation.messages)
+            conversation = run.conversation
         case Cancelled():
-            messages = _clean(_closed_by_cancel(run))
+            conversation = _closed_by_cancel(run)
         case _:
             return None
-    return Turn(messages, f"{run.run_id}:{run.conversation.digest}")
-
-
-def _closed_by_cancel(run: RunState) -> tuple[Message, ...]:
     language = run.header.language
-    messages = run.conversation.messages
+    messages = tuple(_cleaned(message, language) for message in conversation.messages)
+    return Turn(messages, f"{run.run_id}:{conversation.digest}")
+
+
+def _closed_by_cancel(run: RunState) -> Conversation:
+    language = run.header.language
+    said = run.conversation
     if run.table:
-        messages = (*messages, results_message(run.table, language))
-    farewell = Message.text("assistant", prompt_text(language, "cancelled_run"))
-    if not messages or messages[-1].role != "assistant":
-        messages = (*messages, farewell)
-    return messages
+        said = said.add(results_message(run.table, language))
+    if said.messages and said.messages[-1].role == "assistant":
+        return said
+    return said.add(Message.text("assistant", prompt_text(language, "cancelled_run")))
 
 
-def _clean(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    return tuple(kept for message in messages if (kept := _cleaned(message)) is not None)
-
-
-def _cleaned(message: Message) -> Message | None:
+def _cleaned(message: Message, language: Language) -> Message:
     if not any(_is_dropped(block) for block in message.blocks):
         return message
-    blocks = tuple(block for block in message.blocks if not _is_dropped(block))
-    return message.model_copy(update={"blocks": blocks}) if blocks else None
+    kept = tuple(block for block in message.blocks if not _is_dropped(block))
+    blocks = kept or (TextBlock(text=prompt_text(language, "empty_message")),)
+    return message.model_copy(update={"blocks": blocks})
 
 
 def _is_dropped(block: object) -> bool:

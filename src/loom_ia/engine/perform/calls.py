@@ -26,25 +26,29 @@ _log = logging.getLogger("loom_ia.engine.tools")
 
 
 async def run_calls(effect: RunCalls, context: EffectContext) -> None:
-    """Run every call of the batch; the last result is staged, the others written as they come."""
+    """Run every call of the batch; the last results are staged, the others written as they come.
+
+    Whatever stops the batch, the results that were known by then are staged.
+    """
     calls = effect.calls
     if len(calls) == 1:
         context.stage(await _Invocation(calls[0], context).result())
         return
     tasks = [asyncio.ensure_future(_Invocation(call, context).result()) for call in calls]
+    running = set(tasks)
     try:
-        for left, ended in zip(
-            range(len(tasks) - 1, -1, -1), asyncio.as_completed(tasks), strict=True
-        ):
-            fact = await ended
-            if left:
-                await context.emit(fact)
+        while running:
+            ended, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            facts = [task.result() for task in tasks if task in ended]
+            if running:
+                await context.emit(*facts)
             else:
-                context.stage(fact)
+                context.stage(*facts)
     finally:
-        for task in tasks:
+        context.stage(*(task.result() for task in tasks if task in running and task.done()))
+        for task in running:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 class _Stop:
@@ -167,4 +171,5 @@ class _Invocation:
         lease = run.lease if run else None
         if call is None or lease is None or lease.worker_id != self.context.worker_id:
             return ()
-        return () if call.is_settled or call.span != self.call.span else (fact,)
+        known = call.is_settled and not call.unknown
+        return () if known or call.span != self.call.span else (fact,)
