@@ -104,18 +104,17 @@ class Document:
 def read_document(data: bytes, file: str) -> Document:
     """Read the YAML in `data`; problems say that they are in `file`. Empty means `{}`."""
     reader = _Reader(file)
+    empty = Entries(1, 1, {}, 0)
     try:
         root = reader.root(data)
     except _Unreadable:
-        root = None
-        is_read = False
-    else:
-        is_read = root is None or isinstance(root, Entries)
-        if root is not None and not is_read:
-            template = "a mapping of keys is expected here, not {kind}"
-            reader.report(root.line, template, kind=_kind(root))
-    mapping = root if isinstance(root, Entries) else Entries(1, 1, {}, 0)
-    return Document(mapping, _value(mapping), tuple(reader.problems), is_read)
+        return Document(empty, {}, tuple(reader.problems), is_read=False)
+    if root is None or (isinstance(root, Scalar) and root.value is None):
+        root = empty
+    if not isinstance(root, Entries):
+        reader.report(root.line, "the file must be a mapping: one key: value on each line")
+        return Document(empty, {}, tuple(reader.problems), is_read=False)
+    return Document(root, _value(root), tuple(reader.problems))
 
 
 def _value(node: Node) -> Any:
@@ -126,10 +125,6 @@ def _value(node: Node) -> Any:
             return [_value(item) for item in node.items]
         case Entries():
             return {key: _value(entry.node) for key, entry in node.entries.items()}
-
-
-def _kind(node: Node) -> str:
-    return "a list" if isinstance(node, Items) else "a single value"
 
 
 class _Unreadable(Exception):
@@ -272,7 +267,7 @@ class _Reader:
         """Give the text of a key, or None for the `<<` that merges."""
         node = self._node(event, depth + 1)
         if not isinstance(node, Scalar):
-            raise self.stop(node.line, "a key must be a text, not {kind}", kind=_kind(node))
+            raise self.stop(node.line, "a key must be a text, not a list or a mapping")
         if isinstance(node.value, str):
             plain = getattr(event, "implicit", (False,))[0] and event.tag is None
             return None if plain and node.value == "<<" else node.value

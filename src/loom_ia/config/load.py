@@ -22,12 +22,16 @@ from loom_ia.config.project import Project, WrittenAgent
 from loom_ia.config.prompts import read_prompts
 from loom_ia.config.references import References
 from loom_ia.config.root import LoomConfig
-from loom_ia.config.validation import Validated, validate
+from loom_ia.config.validation import Validated, not_a_mapping, validate
 from loom_ia.core.errors import ConfigError, Problem
 from loom_ia.core.prompts import Language
 from loom_ia.core.template import Template
 
 FILE_NAME: Final = "loom.yaml"
+_NO_FILE: Final = "there is no such file (create a project with `loom init`, or give --config)"
+_NO_FOLDER: Final = (
+    "there is no folder {folder} (create it with a file for each agent, or list them under agents)"
+)
 _SUFFIXES: Final = frozenset({".yaml", ".yml"})
 
 
@@ -83,9 +87,6 @@ def load_config(
     file = Path(os.path.abspath(path))  # noqa: PTH100 (links stay as they are written)
     file = file / FILE_NAME if file.is_dir() else file
     show = _shown_from(file.parent)
-    if not file.exists():
-        template = "there is no such file (create a project with loom init, or give --config)"
-        raise ConfigError([Problem(show(file), None, "", template, {})])
     document = _read(file, show)
     source = Source(show(file), document.value, document)
     root, agents = _root(document, source)
@@ -219,16 +220,14 @@ def _agents_of_folder(
     folder = base_dir / root.spec.agents_dir
     try:
         files = sorted(folder.iterdir())
-    except OSError as error:
-        if isinstance(error, FileNotFoundError) and (not alone or "agents" in root.broken):
+    except FileNotFoundError:
+        if not alone or "agents" in root.broken:
             return []
-        template = (
-            "there is no folder {folder} (create it with a file for each agent, or list them under "
-            "agents)"
-            if isinstance(error, FileNotFoundError)
-            else "{folder} cannot be read: {reason}"
-        )
-        params = {"folder": show(folder), "reason": error.strerror}
+        problem = source.problem(("agents_dir",), _NO_FOLDER, folder=show(folder))
+        return [(None, (problem,))]
+    except (OSError, ValueError) as error:
+        template = "{folder} cannot be read: {reason}"
+        params = {"folder": show(folder), "reason": _reason(error)}
         return [(None, (source.problem(("agents_dir",), template, **params),))]
     return [
         _agent_of_file(file, show)
@@ -250,7 +249,7 @@ def _agent_of_file(file: Path, show: _Show) -> _Agent:
 
 def _agent(value: JsonValue, source: Source) -> _Agent:
     if not isinstance(value, dict):
-        return None, (source.problem((), "an agent must be a mapping of keys"),)
+        return None, (not_a_mapping(value, source),)
     found = validate(AgentSpec, value, source, AGENT)
     agent = WrittenAgent(found.spec, source, found.broken) if found.spec else None
     return agent, found.problems
@@ -265,11 +264,17 @@ def _model_ids(value: Mapping[str, JsonValue]) -> tuple[str, ...]:
 def _read(file: Path, show: _Show) -> Document:
     try:
         data = file.read_bytes()
-    except OSError as error:
-        params: dict[str, object] = {"reason": error.strerror or str(error)}
+    except FileNotFoundError as error:
+        raise ConfigError([Problem(show(file), None, "", _NO_FILE, {})]) from error
+    except (OSError, ValueError) as error:
+        params: dict[str, object] = {"reason": _reason(error)}
         template = "the file cannot be read: {reason}"
         raise ConfigError([Problem(show(file), None, "", template, params)]) from error
     return read_document(data, show(file))
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _shown_from(base_dir: Path) -> _Show:

@@ -19,7 +19,14 @@ from loom_ia.core.model import ToolSpec
 from loom_ia.core.ports.tools import Tool
 
 RESERVED: Final = "loom."
+REGISTER: Final = "Loom.register"
 _MOST_SHOWN: Final = 20
+_NO_MODULE: Final = "there is no module {name}, neither installed nor in {folder}"
+_NO_MODULE_AMONG: Final = (
+    "there is no module {name}, neither installed nor in {folder} (modules there: {known})"
+)
+_FAILED: Final = "importing {name} failed with {error}: {text}"
+_FAILED_AT: Final = "importing {name} failed with {error}: {text} ({where})"
 
 
 def is_tool(value: object) -> TypeGuard[Tool]:
@@ -39,7 +46,8 @@ class _Named:
 class References:
     """The names of one configuration whose file is in `folder`.
 
-    A `ConfigError` raised here has problems without a file: the caller knows who wrote the name.
+    A `ConfigError` raised by `find` has problems without a file: the caller knows who wrote the
+    name.
     """
 
     def __init__(self, folder: Path, modules: Sequence[str] = ()) -> None:
@@ -54,11 +62,12 @@ class References:
     def register(self, name: str, value: object) -> None:
         """Let `name` stand for `value`. Raises `ConfigError` when it stands for something else."""
         if name.startswith(RESERVED):
-            _refuse(name, "names that start with loom. are reserved")
+            _refuse(name, "names that start with loom. are reserved", file=REGISTER)
         known = self._registered.get(name) or self._imported.get(name)
         if known and known.value is not value:
-            _refuse(name, "already stands for {origin}", origin=known.origin)
-        self._registered[name] = _Named(value, "what was registered in Python")
+            template = "the name already stands for {origin}"
+            _refuse(name, template, file=REGISTER, origin=known.origin)
+        self._registered[name] = _Named(value, REGISTER)
 
     def load(self) -> Mapping[int, tuple[Problem, ...]]:
         """Import the modules, once; give what went wrong by position in `modules`."""
@@ -105,7 +114,7 @@ class References:
         return not self.load()
 
     def close(self) -> None:
-        """Forget the modules of the folder; those still in use keep working."""
+        """Forget the modules of the folder, once nothing of them runs any more."""
         if self._siblings:
             self._siblings.close()
 
@@ -154,9 +163,9 @@ class References:
         except ModuleNotFoundError as error:
             if error.name is None or not f"{siblings.private(name)}.".startswith(f"{error.name}."):
                 self._import_failed(name, error)
-            template = "there is no module {name}, neither installed nor in {folder} ({known})"
-            known = "modules there: " + _listed(siblings.names()) if siblings.names() else "empty"
-            _refuse(name, template, name=name, folder=self.folder.name or ".", known=known)
+            template = _NO_MODULE_AMONG if siblings.names() else _NO_MODULE
+            known, folder = _listed(siblings.names()), self.folder.name or "."
+            _refuse(name, template, name=name, folder=folder, known=known)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (a user's module may raise anything)
             self._import_failed(name, error)
 
@@ -170,8 +179,8 @@ class References:
             "text": text,
             "where": where,
         }
-        template = "importing {name} failed with {error}: {text}"
-        problem = Problem("", None, name, f"{template} ({{where}})" if where else template, params)
+        template = _FAILED_AT if where else _FAILED
+        problem = Problem("", None, name, template, params)
         raise ConfigError([problem]) from error
 
     def _user_line(self, error: BaseException) -> str:
@@ -186,19 +195,21 @@ class References:
         return ""
 
     def _unknown(self, name: str, known: Sequence[str], prefix: str = "") -> Never:
-        params: dict[str, object] = {"name": prefix + name}
+        full = prefix + name
         if near := difflib.get_close_matches(name, known, n=1):
-            params["suggestion"] = prefix + near[0]
-            _refuse(name, "nothing is called {name} (did you mean {suggestion}?)", **params)
-        if prefix or not known:
+            template = "nothing is called {name} (did you mean {suggestion}?)"
+            _refuse(full, template, name=full, suggestion=prefix + near[0])
+        if prefix:
+            _refuse(full, "nothing is called {name}", name=full)
+        if not known:
             template = "nothing is called {name} (is its module listed under imports?)"
-            _refuse(name, "nothing is called {name}" if prefix else template, **params)
-        params["known"] = _listed(known)
-        _refuse(name, "nothing is called {name} (known names: {known})", **params)
+            _refuse(full, template, name=full)
+        template = "nothing is called {name} (known names: {known})"
+        _refuse(full, template, name=full, known=_listed(known))
 
 
-def _refuse(path: str, template: str, /, **params: object) -> Never:
-    raise ConfigError([Problem("", None, path, template, params)])
+def _refuse(path: str, template: str, /, *, file: str = "", **params: object) -> Never:
+    raise ConfigError([Problem(file, None, path, template, params)])
 
 
 def _is_public(name: str) -> bool:

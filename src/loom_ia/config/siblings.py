@@ -11,8 +11,9 @@ When Python already finds every module of the folder by itself (the folder is on
 a script next to `loom.yaml` is started), the plain names are used: a script and its configuration
 then share their modules, and a function is the same object seen from both.
 
-What cannot follow: `importlib.import_module("neighbour")` asks Python, not the folder. Write
-`import_module(".neighbour", __package__)`.
+What cannot follow: `importlib.import_module("neighbour")` asks Python, not the folder (write
+`import_module(".neighbour", __package__)`), and a process started afresh, which has not loaded the
+configuration, cannot unpickle what a private package defines.
 """
 
 import ast
@@ -67,7 +68,7 @@ class Siblings:
         return self._owned[top]
 
     def close(self) -> None:
-        """Forget the modules of the folder; those that are still referred to keep working."""
+        """Forget the modules of the folder; what they defined no longer imports neighbours."""
         sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
         if self.package:
             inside = f"{self.package}."

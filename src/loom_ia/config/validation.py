@@ -44,14 +44,15 @@ _EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
         "greater_than_equal": "must be at least {ge:g}, not {value}",
         "string_too_short": "must not be empty",
         "string_pattern_mismatch": "must match {pattern}, and {value} does not",
-        "literal_error": "must be {expected}, not {value}",
+        "literal_error": "must be one of {expected}, not {value}",
         "missing": "this key is required",
     }
 )
 _QUOTE: Final = "must be text, not {value} (put it in quotes)"
 _BOOLEAN: Final = "must be true or false, not {value} (YAML 1.2 has no other booleans)"
 _NOT_AVAILABLE: Final = "not available in this version"
-_VALUE_NOT_AVAILABLE: Final = "{value} is not available in this version (choose {expected})"
+_ONLY: Final = "must be {expected}, not {value}"
+_VALUE_NOT_AVAILABLE: Final = "{value} is not available in this version (available: {expected})"
 _UNKNOWN_NEAR: Final = "unknown key (did you mean {suggestion}?)"
 _UNKNOWN: Final = "unknown key (known keys: {known})"
 _LONGEST_VALUE: Final = 60
@@ -97,6 +98,11 @@ def validate(
                 break
             kept["version"] = 1
     return Validated(None, problems, broken)
+
+
+def not_a_mapping(value: JsonValue, source: Source) -> Problem:
+    """Say that a mapping is expected at the place of `source`."""
+    return source.problem((), _EXPECTED["model_type"], value=_shown(value))
 
 
 def _build(model: type[Model], value: dict[str, JsonValue]) -> Model:
@@ -153,7 +159,7 @@ def _extra_key(
     unavailable = UNAVAILABLE_KEYS.get(section, frozenset())
     if key in unavailable:
         return _NOT_AVAILABLE, {}
-    known = _keys_at(model, path[:-1])
+    known = keys_at(model, path[:-1])
     written = key.lower().replace("-", "_")
     near = difflib.get_close_matches(written, [*known, *sorted(unavailable)], n=1)
     if near:
@@ -161,7 +167,8 @@ def _extra_key(
     return _UNKNOWN, {"known": ", ".join(known)}
 
 
-def _keys_at(model: type[BaseModel], path: KeyPath) -> tuple[str, ...]:
+def keys_at(model: type[BaseModel], path: KeyPath) -> tuple[str, ...]:
+    """Give the keys that may stand in what is at `path` of `model`."""
     for part in path:
         if isinstance(part, str):
             model = _model_in(model.model_fields[part].annotation) or model
@@ -177,9 +184,13 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 def _wrong_value(error: ErrorDetails, pattern: Pattern) -> tuple[str, dict[str, object]]:
     kind, value = error["type"], error["input"]
     params: dict[str, object] = {**error.get("ctx", {}), "value": _shown(value)}
-    if kind == "literal_error" and isinstance(value, str):
-        if value in UNAVAILABLE_VALUES.get(pattern, frozenset()):
+    if kind == "literal_error":
+        expected = str(params["expected"]).replace(" or ", ", ")
+        params["expected"] = expected
+        if isinstance(value, str) and value in UNAVAILABLE_VALUES.get(pattern, frozenset()):
             return _VALUE_NOT_AVAILABLE, params
+        if ", " not in expected:
+            return _ONLY, params
     elif kind == "string_type" and isinstance(value, int | float):
         return _QUOTE, params
     elif kind == "bool_type" and isinstance(value, str):
@@ -191,8 +202,8 @@ def _wrong_value(error: ErrorDetails, pattern: Pattern) -> tuple[str, dict[str, 
 
 def _shown(value: object) -> str:
     if isinstance(value, dict):
-        return "a mapping"
+        return "{…}"
     if isinstance(value, list):
-        return "a list"
+        return "[…]"
     text = readable(value)
     return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
