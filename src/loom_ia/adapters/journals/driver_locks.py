@@ -8,13 +8,14 @@ A fork would share the lock and keep it beyond its owner's death, so a forked ch
 """
 
 import os
+import time
 from pathlib import Path
 
+from loom_ia.adapters.journals.disk import telling
 from loom_ia.adapters.journals.flock import try_lock, wait_lock
-from loom_ia.core.errors import JournalError
 from loom_ia.core.ids import require_safe_id
 
-_OWNERS_PATIENCE_S = 1.0  # whoever asks whether a lock is free holds it for an instant
+_PATIENCE_S = 1.0  # whoever asks whether a lock is free holds it for an instant
 
 
 class FileLock:
@@ -52,43 +53,34 @@ class FileDriverLocks:
     def hold(self, worker_id: str) -> FileLock:
         """Take the lock of `worker_id`. Raises `JournalBusy` when somebody has it."""
         path = self._path(worker_id)
-        try:
+        with telling(path):
             self._folder.mkdir(parents=True, exist_ok=True)
             while True:
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
                 try:
-                    wait_lock(descriptor, path, _OWNERS_PATIENCE_S)
+                    wait_lock(descriptor, path, time.monotonic() + _PATIENCE_S)
                 except BaseException:
                     os.close(descriptor)
                     raise
                 if _is_at(descriptor, path):
                     return FileLock(worker_id, path, descriptor)
                 os.close(descriptor)  # removed between its opening and its locking
-        except OSError as error:
-            raise JournalError(
-                "no lock at {path}: {reason}", path=path, reason=error.strerror or str(error)
-            ) from error
 
     def is_free(self, name: str) -> bool:
         path = self._path(name)
-        try:
-            descriptor = os.open(path, os.O_RDWR)
-        except FileNotFoundError:
-            return True
-        except OSError as error:
-            raise JournalError(
-                "cannot look at the lock {path}: {reason}",
-                path=path,
-                reason=error.strerror or str(error),
-            ) from error
-        try:
-            if not try_lock(descriptor):
-                return False
-            if _is_at(descriptor, path):
-                path.unlink(missing_ok=True)
-            return True
-        finally:
-            os.close(descriptor)
+        with telling(path):
+            try:
+                descriptor = os.open(path, os.O_RDWR)
+            except FileNotFoundError:
+                return True
+            try:
+                if not try_lock(descriptor):
+                    return False
+                if _is_at(descriptor, path):
+                    path.unlink(missing_ok=True)
+                return True
+            finally:
+                os.close(descriptor)
 
     def _path(self, name: str) -> Path:
         return self._folder / require_safe_id(name, "the name of a lock")

@@ -25,18 +25,15 @@ def try_lock(descriptor: int) -> bool:
     return True
 
 
-def wait_lock(descriptor: int, path: Path, patience_s: float | None = None) -> None:
-    """Take the exclusive lock, or raise `JournalBusy`. It blocks: not for the loop's thread."""
-    limit = PATIENCE_S if patience_s is None else patience_s
-    deadline = time.monotonic() + limit
+def wait_lock(descriptor: int, path: Path, deadline: float) -> None:
+    """Take the exclusive lock, or raise `JournalBusy` once `time.monotonic()` is past `deadline`.
+
+    It blocks: not for the loop's thread.
+    """
     pause = _FIRST_PAUSE_S
     while not try_lock(descriptor):
         if time.monotonic() > deadline:
-            raise JournalBusy(
-                "{path} was locked by another process for {seconds:g} s: try again",
-                path=path,
-                seconds=limit,
-            )
+            raise JournalBusy("{path} stays locked by another process: try again", path=path)
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_S)
 

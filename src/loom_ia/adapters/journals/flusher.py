@@ -1,7 +1,8 @@
 """Flushes that are shared: whoever asks while one is under way waits for the next, together.
 
 A flush covers all that was written before it began, so one is enough for any number of writers.
-It runs in a thread of its own, for the loop must not wait for a disk.
+It runs in a thread of its own, for the loop must not wait for a disk; one queue, for an executor
+costs twice the hop.
 
 After a failed flush the kernel may have dropped what it could not write, and a second one would
 succeed wrongly (https://lwn.net/Articles/752063/). So the failure stays, until the journal is
@@ -10,9 +11,9 @@ opened anew.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from threading import Lock
+from queue import SimpleQueue
+from threading import Lock, Thread
 
 from loom_ia.core.errors import JournalError
 
@@ -24,35 +25,41 @@ class Flusher:
 
     def __init__(self, flush: Callable[[], None]) -> None:
         self._flush = flush
+        self._waiting: SimpleQueue[_Waiter | None] = SimpleQueue()
+        self._thread: Thread | None = None
         self._lock = Lock()
-        self._waiting: list[_Waiter] = []
-        self._running = False
+        self._closed = False
         self._failure: str | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="loom-flush")
 
     async def flush(self) -> None:
         """Return once everything written before this call is on the disk."""
         waiter = asyncio.get_running_loop().create_future()
         with self._lock:
-            self._waiting.append(waiter)
-            if not self._running:
-                self._thread.submit(self._run)
-                self._running = True
+            if self._closed:
+                raise JournalError("the journal was closed before it could flush")
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="loom-flush", daemon=True)
+                self._thread.start()
+            self._waiting.put(waiter)
         await waiter
 
     def close(self) -> None:
         """Wait for the flush under way, and stop the thread."""
-        self._thread.shutdown()
+        with self._lock:
+            self._closed = True
+            self._waiting.put(None)
+        if self._thread is not None:
+            self._thread.join()
 
     def _run(self) -> None:
         while True:
-            with self._lock:
-                waiters, self._waiting = self._waiting, []
-                self._running = bool(waiters)
-            if not waiters:
-                return
+            asked = [self._waiting.get()]
+            while not self._waiting.empty():
+                asked.append(self._waiting.get())
             self._try()
-            _settle(waiters, self._failure)
+            _settle([waiter for waiter in asked if waiter is not None], self._failure)
+            if None in asked:
+                return
 
     def _try(self) -> None:
         if self._failure is not None:

@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from loom_ia.adapters.journals import disk
 from loom_ia.adapters.journals.flock import PATIENCE_S
 from loom_ia.core.errors import JournalBusy, JournalCorrupted, JournalError, NewerJournal
 from loom_ia.core.ids import RunId, SessionId, TenantId
@@ -129,13 +130,10 @@ def checkpoint(connection: sqlite3.Connection, *, truncate: bool = False) -> boo
 def telling(path: Path) -> Generator[None]:
     """Turn an error of SQLite or of the system into one of the journal that names `path`."""
     try:
-        yield
+        with disk.telling(path):
+            yield
     except sqlite3.Error as error:
         raise _told(path, getattr(error, "sqlite_errorcode", 0), str(error)) from error
-    except OSError as error:
-        raise JournalError(
-            "{path}: {reason}", path=path, reason=error.strerror or str(error)
-        ) from error
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -147,11 +145,7 @@ def is_busy(error: sqlite3.Error) -> bool:
 def _told(path: Path, code: int, reason: str) -> JournalError:
     match code & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return JournalBusy(
-                "{path} was locked by another process for {seconds:g} s: try again",
-                path=path,
-                seconds=PATIENCE_S,
-            )
+            return JournalBusy("{path} stays locked by another process: try again", path=path)
         case sqlite3.SQLITE_FULL:
             return JournalBusy("{path}: the disk is full; make room, then try again", path=path)
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
