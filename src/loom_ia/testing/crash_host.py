@@ -1,0 +1,205 @@
+"""One life of a process, for a scenario that may be killed: its journal, its clock, its looms.
+
+Law. A host dies whole: each task that was begun on it is stopped before anything survives. A Loom
+made by a host takes being asked twice, as the server of a client that lost its answer must.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from loom_ia.access.api import Loom
+from loom_ia.config.load import LoadedConfig
+from loom_ia.config.root import LoomConfig
+from loom_ia.core.errors import ApprovalStale, RunExists, UnknownApproval
+from loom_ia.core.events.approval import ApprovalGranted, ApprovalRejected
+from loom_ia.core.ids import CallId, RunId, SessionId
+from loom_ia.core.json import JsonObject
+from loom_ia.core.model.caller import CallerContext
+from loom_ia.core.model.messages import Message
+from loom_ia.core.model.tooling import ToolSpec
+from loom_ia.core.ports.tools import Tool
+from loom_ia.core.views.result import RunResult
+from loom_ia.engine.program import Approver
+from loom_ia.testing.clock import ManualClock
+from loom_ia.testing.crash_journal import Crash, CrashJournal
+
+_PATIENCE_S: Final = 10.0
+
+
+class RepeatableLoom(Loom):
+    """A Loom that may be asked again what an earlier life was asked already.
+
+    `run` of a run that exists goes on with it; one that is over is returned as it is. A decision
+    that was written already is accepted in silence. In a first life it is a plain Loom, save that
+    each run needs an id.
+    """
+
+    asked_before: bool = False
+
+    async def run(
+        self,
+        agent: str,
+        message: str | Message,
+        *,
+        session_id: SessionId | None = None,
+        run_id: RunId | None = None,
+        context: CallerContext | None = None,
+        approver: Approver | None = None,
+    ) -> RunResult:
+        """Run an agent, or go on with the run that bears this id already."""
+        if run_id is None:
+            raise ValueError("a scenario is run again after a crash: give each run its run_id")
+        try:
+            return await super().run(
+                agent,
+                message,
+                session_id=session_id,
+                run_id=run_id,
+                context=context,
+                approver=approver,
+            )
+        except RunExists:
+            if not self.asked_before:
+                raise
+        result = await self.result(run_id)
+        if result.status.is_closed:
+            return result
+        return await self.resume(run_id, approver=approver)
+
+    async def approve(
+        self,
+        run_id: RunId,
+        *,
+        call_id: CallId | None = None,
+        by: str = "python",
+        reason: str = "",
+        arguments: JsonObject | None = None,
+        session_id: SessionId | None = None,
+    ) -> tuple[CallId, ...]:
+        """Grant a call that waits, unless an earlier life did."""
+        try:
+            return await super().approve(
+                run_id,
+                call_id=call_id,
+                by=by,
+                reason=reason,
+                arguments=arguments,
+                session_id=session_id,
+            )
+        except (ApprovalStale, UnknownApproval):
+            if not await self._was_decided(run_id, call_id):
+                raise
+            return ()
+
+    async def reject(
+        self,
+        run_id: RunId,
+        *,
+        call_id: CallId | None = None,
+        by: str = "python",
+        reason: str = "",
+        session_id: SessionId | None = None,
+    ) -> tuple[CallId, ...]:
+        """Refuse a call that waits, unless an earlier life did."""
+        try:
+            return await super().reject(
+                run_id, call_id=call_id, by=by, reason=reason, session_id=session_id
+            )
+        except (ApprovalStale, UnknownApproval):
+            if not await self._was_decided(run_id, call_id):
+                raise
+            return ()
+
+    async def aclose(self) -> None:
+        """Wait for what is under way, then let go of everything, on a dead host too."""
+        try:
+            await super().aclose()
+        except Crash:
+            await self._host.close()
+
+    @property
+    def tool_specs(self) -> Mapping[str, ToolSpec]:
+        """The declarations of every tool of every agent."""
+        programs = self._host.programs().values()
+        return {name: spec for program in programs for name, spec in program.plan.tools.items()}
+
+    async def _was_decided(self, run_id: RunId, call_id: CallId | None) -> bool:
+        if not self.asked_before:
+            return False
+        decided = [
+            event.payload.call_id
+            for event in await self.events(run_id)
+            if isinstance(event.payload, ApprovalGranted | ApprovalRejected)
+        ]
+        return bool(decided) if call_id is None else call_id in decided
+
+
+class Host:
+    """Where a scenario runs: `loom` makes instances on `journal`, at the time of `clock`.
+
+    `life` is 1 until the first crash, 2 until the second, and so on. Time stands still except
+    when the scenario moves it, and between two lives, where it passes the leases of the dead.
+    """
+
+    def __init__(self, journal: CrashJournal, clock: ManualClock, life: int = 1) -> None:
+        self.journal = journal
+        self.clock = clock
+        self.life = life
+        self.looms: list[RepeatableLoom] = []
+
+    def loom(
+        self,
+        config: LoomConfig | LoadedConfig | str | Path,
+        *,
+        tools: Iterable[Tool] = (),
+        **more: Any,
+    ) -> RepeatableLoom:
+        """Make a Loom on this host, from a configuration or from the path of its file.
+
+        Each of `tools` is registered under its own name. `more` goes to `Loom`.
+        """
+        if isinstance(config, str | Path):
+            loom = RepeatableLoom.from_config(config, store=self.journal, clock=self.clock, **more)
+        else:
+            loom = RepeatableLoom(config, store=self.journal, clock=self.clock, **more)
+        for tool in tools:
+            loom.register(tool.spec.name, tool)
+        loom.asked_before = self.life > 1
+        self.looms.append(loom)
+        return loom
+
+    @property
+    def longest_lease(self) -> timedelta:
+        """How long a dead host of this kind keeps others away."""
+        leases = [loom.config.execution.lease for loom in self.looms]
+        return timedelta(seconds=max(leases, default=60.0))
+
+    @property
+    def tool_specs(self) -> Mapping[str, ToolSpec]:
+        """The declarations of every tool that was ready on this host."""
+        return {name: spec for loom in self.looms for name, spec in loom.tool_specs.items()}
+
+    async def close(self) -> None:
+        """Let go of the looms, the dead ones included."""
+        for loom in self.looms:
+            await loom.aclose()
+
+
+async def stop_all(tasks: Iterable["asyncio.Task[Any]"], others: set["asyncio.Task[Any]"]) -> None:
+    """Stop `tasks`, and those that they begin meanwhile: all but `others` and the caller's."""
+    left = set(tasks)
+    me = asyncio.current_task()
+    deadline = asyncio.get_running_loop().time() + _PATIENCE_S
+    while left:
+        for task in left:
+            task.cancel()
+        done, _ = await asyncio.wait(left, timeout=_PATIENCE_S / 2)
+        for task in done:
+            if not task.cancelled():
+                task.exception()  # it was told: nobody else will ask
+        if asyncio.get_running_loop().time() > deadline:
+            raise RuntimeError(f"a task of a dead host does not stop: {left}")
+        left = {task for task in asyncio.all_tasks() if task is not me} - others
