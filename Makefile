@@ -51,7 +51,11 @@ $(VENV)/.check-tools: $(VENV)/.test-tools requirements/check.txt
 # ── The intentions ──────────────────────────────────────────────────────────────────────────────
 
 demo: $(VENV)/.installed
-	$(BIN)/loom --config $(DEMO) run devis "Quel prix TTC pour un devis de 1 250 € HT en rénovation (TVA à 10 %) ?"
+	@ask="Quel prix TTC pour un devis de 1 250 € HT en rénovation (TVA à 10 %) ?"; run=demo-$$(date +%s)-$$$$; \
+	echo "\$$ $(BIN)/loom --config $(DEMO) run devis \"$$ask\""; \
+	$(BIN)/loom --config $(DEMO) run devis "$$ask" --run-id $$run && echo && \
+	echo "\$$ $(BIN)/loom --config $(DEMO) inspect $$run" && \
+	$(BIN)/loom --config $(DEMO) inspect $$run
 
 test: $(VENV)/.test-tools
 	$(BIN)/python -m pytest $(REQUIRED) $(or $(ARGS),-n auto)

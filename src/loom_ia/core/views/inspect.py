@@ -139,7 +139,7 @@ def inspect_tree(events: Iterable[Event]) -> InspectTree:
 
 @dataclass(slots=True)
 class _OpenCall:
-    """A call while it is read; `step` is None until it is launched."""
+    """A call while it is read."""
 
     call_id: CallId
     name: str

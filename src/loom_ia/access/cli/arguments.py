@@ -1,0 +1,160 @@
+"""The words of the command line: which commands and options there are, and how they are read.
+
+Global options stand before or after the command. Only the command that is asked for is imported,
+to declare its own options.
+"""
+
+import argparse
+import os
+import shlex
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, Final
+
+from loom_ia.i18n import LANGUAGES, lookup
+from loom_ia.i18n import translate as _
+
+CONFIG: Final = "loom.yaml"
+
+ARGPARSE_TEXTS: Final = frozenset(
+    {
+        "usage: ",
+        "positional arguments",
+        "options",
+        "show this help message and exit",
+        "%(prog)s: error: %(message)s\n",
+        "the following arguments are required: %s",
+        "unrecognized arguments: %s",
+        "expected one argument",
+        "argument %(argument_name)s: %(message)s",
+        "invalid choice: %(value)r (choose from %(choices)s)",
+        "invalid choice: %(value)r, maybe you meant %(suggestion)r? (choose from %(choices)s)",
+        "invalid %(type)s value: %(value)r",
+        "not allowed with argument %s",
+        "ignored explicit argument %r",
+    }
+)
+"""What argparse says, of what it is made to say here."""
+
+
+def _commands() -> dict[str, str]:
+    return {
+        "init": _("write a first project"),
+        "validate": _("check the configuration and mount the agents"),
+        "run": _("run an agent on a message"),
+        "resume": _("go on with a run that was interrupted"),
+        "approve": _("grant a call that waits, and go on with the run"),
+        "reject": _("refuse a call that waits, and go on with the run"),
+        "inspect": _("show what happened in a run"),
+        "cancel": _("stop a run for good"),
+        "recover": _("go on with every run that nobody drives"),
+    }
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """Read the words of the command line; exits as argparse does on a fault."""
+    with _argparse_speaks():
+        return _parser(words).parse_args(words)
+
+
+def asked_language(words: Sequence[str]) -> str | None:
+    """Find the language that is asked for, before anything is said."""
+    for position, word in enumerate(words):
+        if word == "--":
+            break
+        if word.startswith("--lang="):
+            return word.removeprefix("--lang=")
+        if word == "--lang" and position + 1 < len(words):
+            return words[position + 1]
+    return None
+
+
+def config_path(args: argparse.Namespace) -> str:
+    """Give the path of the configuration."""
+    return str(getattr(args, "config", CONFIG))
+
+
+def profile(args: argparse.Namespace) -> str | None:
+    """Give the profile that was asked for."""
+    return getattr(args, "profile", None)
+
+
+def is_debug(args: argparse.Namespace) -> bool:
+    """Whether tracebacks are wanted."""
+    return bool(getattr(args, "debug", False)) or os.environ.get("LOOM_DEBUG", "0") not in {"", "0"}
+
+
+def command_line(args: argparse.Namespace, *words: str) -> str:
+    """Write a command to type, quoted, on the same configuration and profile."""
+    options = [("--config", getattr(args, "config", None)), ("--profile", profile(args))]
+    given = [word for name, value in options if value is not None for word in (name, str(value))]
+    return shlex.join(["loom", *given, *words])
+
+
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    parser = _plain(prog="loom", description=_("Agents you can stop, resume and read."))
+    _add_globals(parser)
+    parser.add_argument("--version", action=_Version, nargs=0, help=_("show the version and exit"))
+    commands = parser.add_subparsers(
+        title=_("commands"), dest="command", metavar="COMMAND", required=True
+    )
+    for name, summary in _commands().items():
+        command = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        _without_colour(command)
+        _add_globals(command)
+        if name in words:
+            import_module(f"{__package__}.{name}").add_arguments(command)
+    return parser
+
+
+def _add_globals(parser: argparse.ArgumentParser) -> None:
+    # Without a default, an option given before the command is not undone by the command's own.
+    options = parser.add_argument_group(_("global options"))
+
+    def add(name: str, text: str, **settings: Any) -> None:
+        options.add_argument(name, default=argparse.SUPPRESS, help=text, **settings)
+
+    add("--config", _("the configuration (default: loom.yaml)"), metavar="FILE")
+    add("--profile", _("the profile of the configuration"), choices=("dev", "prod"))
+    add("--lang", _("the language of the messages"), choices=LANGUAGES)
+    add("--debug", _("show the traceback of an unexpected error"), action="store_true")
+
+
+def _plain(**settings: Any) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(allow_abbrev=False, **settings)
+    _without_colour(parser)
+    return parser
+
+
+def _without_colour(parser: argparse.ArgumentParser) -> None:
+    if hasattr(parser, "color"):  # Python 3.14
+        parser.color = False  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class _Version(argparse.Action):
+    """Says the version; reading it takes time, so only when asked."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_args: object) -> None:
+        from importlib.metadata import version
+
+        print(f"loom {version('loom-ia')}")
+        parser.exit()
+
+
+@contextmanager
+def _argparse_speaks() -> Generator[None]:
+    """Let argparse speak our language: it takes its texts from a name of its own module."""
+    known: Callable[[str], str] | None = vars(argparse).get("_")
+
+    def speak(text: str) -> str:
+        return lookup(text) if text in ARGPARSE_TEXTS else text
+
+    if known is None:
+        yield
+        return
+    setattr(argparse, "_", speak)  # noqa: B010 -- a name that the stubs do not tell
+    try:
+        yield
+    finally:
+        setattr(argparse, "_", known)  # noqa: B010

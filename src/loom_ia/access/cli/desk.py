@@ -1,0 +1,115 @@
+"""The library as the command line uses it: opened from the arguments, closed at the end."""
+
+import argparse
+import asyncio
+import getpass
+import signal
+from collections.abc import AsyncGenerator, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+from loom_ia.access.api import Loom
+from loom_ia.access.cli.arguments import command_line, config_path, profile
+from loom_ia.access.cli.terminal import say
+from loom_ia.app import approvals
+from loom_ia.app.approvals import Ruling
+from loom_ia.config.load import LoadedConfig
+from loom_ia.core.errors import LoomError
+from loom_ia.core.ids import CallId, RunId, SessionId
+from loom_ia.core.json import JsonObject
+from loom_ia.engine.program import Program
+from loom_ia.i18n import translate as _
+from loom_ia.telemetry import configure_logging
+
+TERMINATED: Final = 143
+
+
+class Desk(Loom):
+    """A `Loom` whose decisions start nothing by themselves: the command says what comes next."""
+
+    @property
+    def loaded(self) -> LoadedConfig:
+        """The configuration, and what was learnt while it was loaded."""
+        return self._host.loaded
+
+    @property
+    def programs(self) -> Mapping[str, Program]:
+        """The agents, ready to be driven."""
+        return self._host.programs()
+
+    async def grant(self, ruling: Ruling, arguments: JsonObject | None) -> tuple[CallId, ...]:
+        """Write a yes."""
+        return await approvals.approve(self._instance, ruling, arguments=arguments)
+
+    async def refuse(self, ruling: Ruling) -> tuple[CallId, ...]:
+        """Write a no."""
+        return await approvals.reject(self._instance, ruling)
+
+
+@asynccontextmanager
+async def open_desk(args: argparse.Namespace, *, mount: bool = True) -> AsyncGenerator[Desk]:
+    """Open the library on the configuration of `args`; without `mount`, agents are left alone.
+
+    A run can so be read or cancelled although the code of its tools is broken.
+    """
+    desk = Desk.from_config(config_path(args), profile=profile(args))
+    try:
+        logging = desk.config.telemetry.logging
+        configure_logging(logging.level, logging.format)
+        if mount:
+            desk.mount()
+        yield desk
+    finally:
+        await desk.aclose()
+
+
+@asynccontextmanager
+async def resumable(
+    desk: Desk, args: argparse.Namespace, run_id: RunId, session_id: SessionId | None
+) -> AsyncGenerator[None]:
+    """Say, when a signal stops what is inside, how to go on with the run."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        try:
+            run = await desk.state(run_id, session_id=session_id)
+        except LoomError:
+            say(_("Interrupted: the run had not begun, nothing was written."))
+            raise asyncio.CancelledError from None
+        if run.is_open:
+            command = command_line(args, "resume", run_id)
+            say(_("Interrupted: the run can be resumed with {command}", command=command))
+        raise
+
+
+def perform(work: Coroutine[Any, Any, int]) -> int:
+    """Do the work of a command; SIGTERM stops it as Ctrl-C does, and the run is handed back."""
+    return asyncio.run(_stoppable(work))
+
+
+async def _stoppable(work: Coroutine[Any, Any, int]) -> int:
+    task = asyncio.ensure_future(work)
+    terminated = False
+
+    def terminate() -> None:
+        nonlocal terminated
+        terminated = True
+        task.cancel()
+
+    with suppress(NotImplementedError, RuntimeError, ValueError):  # not here, or not this thread
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if terminated:
+            return TERMINATED
+        raise
+
+
+def author(args: argparse.Namespace) -> str:
+    """Name who decides: the local user, with the name given by `--by` before it."""
+    try:
+        user = f"cli:{getpass.getuser()}"
+    except (OSError, KeyError, ImportError):  # no name for this user id
+        user = "cli:unknown"
+    return f"{args.by} ({user})" if args.by else user

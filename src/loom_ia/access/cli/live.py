@@ -1,0 +1,57 @@
+"""An answer as it comes: its text on standard output, the calls on standard error.
+
+What a broken attempt showed cannot be taken back from a pipe. After a `Reset`, pieces are no
+longer shown: the whole text follows once the journal has it, on a line of its own.
+"""
+
+from loom_ia.access.cli.terminal import answer, printable, say
+from loom_ia.core.events.envelope import Event
+from loom_ia.core.events.model import ModelResponded
+from loom_ia.core.events.tool import ToolCalled, ToolCompleted
+from loom_ia.core.json import readable
+from loom_ia.core.model.chunks import Reset, TextDelta
+from loom_ia.engine.streaming import LiveItem
+from loom_ia.i18n import translate as _
+
+
+class Live:
+    """Shows the items of a stream, one answer of the model after the other."""
+
+    def __init__(self) -> None:
+        self._shown = ""
+        self._trusted = True
+
+    def take(self, item: LiveItem) -> None:
+        """Show an item, if it is to be shown."""
+        match item:
+            case TextDelta():
+                if self._trusted:
+                    self._shown += item.text
+                    answer(item.text, end="")
+            case Reset():
+                self.end()
+                self._trusted = False
+            case Event(payload=ModelResponded() as payload):
+                self._answered(payload.message.as_text())
+            case Event(payload=ToolCalled() as payload):
+                call = f"{payload.tool_name}({readable(payload.arguments)})"
+                say(printable(_("Call       : {call}", call=call)))
+            case Event(payload=ToolCompleted() as payload) if payload.output.is_error:
+                text = " ".join(payload.output.text.split())
+                say(printable(_("Call error : {tool}: {text}", tool=payload.tool_name, text=text)))
+            case _:
+                pass
+
+    def end(self) -> None:
+        """End the line."""
+        if self._shown and not self._shown.endswith("\n"):
+            answer("")
+        self._shown = ""
+
+    def _answered(self, text: str) -> None:
+        if text != self._shown:
+            self.end()
+            self._shown = text
+            answer(text, end="")
+        self.end()
+        self._trusted = True

@@ -1,0 +1,70 @@
+"""`loom run AGENT MESSAGE`: run an agent, show its answer."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from loom_ia.i18n import translate as _
+
+if TYPE_CHECKING:
+    from loom_ia.access.cli.desk import Desk
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    parser.add_argument("agent", metavar="AGENT", help=_("the agent's name"))
+    parser.add_argument("message", metavar="MESSAGE", help=_("the request; - reads it from stdin"))
+    parser.add_argument("--session", metavar="ID", help=_("go on with a conversation, or begin it"))
+    parser.add_argument("--run-id", metavar="ID", help=_("choose the id of the run"))
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help=_("no summary when the run is completed")
+    )
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--stream", action="store_true", help=_("show the answer as it comes"))
+    shape.add_argument("--json", action="store_true", help=_("show the result as JSON"))
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Run the agent."""
+    from loom_ia.access.cli.desk import perform
+
+    return perform(_run(args, _message(args.message)))
+
+
+def _message(written: str) -> str:
+    from loom_ia.core.errors import CallerError
+
+    text = sys.stdin.read().removesuffix("\n") if written == "-" else written
+    if not text.strip():
+        raise CallerError("the message is empty")
+    return text
+
+
+async def _run(args: argparse.Namespace, message: str) -> int:
+    from loom_ia.access.cli.desk import open_desk, resumable
+    from loom_ia.access.cli.summary import exit_code, tell, tell_status
+    from loom_ia.engine.clock import SystemClock
+
+    run_id: str = args.run_id or SystemClock().new_id()
+    home: str = args.session or run_id
+    async with open_desk(args) as desk, resumable(desk, args, run_id, home):
+        if not args.stream:
+            result = await desk.run(args.agent, message, session_id=args.session, run_id=run_id)
+            return tell(result, args)
+        await _stream(desk, args, message, run_id)
+        result = await desk.result(run_id, session_id=home)
+        if not (args.quiet and result.ok):
+            tell_status(result, args)
+        return exit_code(result)
+
+
+async def _stream(desk: "Desk", args: argparse.Namespace, message: str, run_id: str) -> None:
+    from loom_ia.access.cli.live import Live
+
+    live = Live()
+    try:
+        items = desk.stream(args.agent, message, session_id=args.session, run_id=run_id)
+        async for item in items:
+            live.take(item)
+    finally:
+        live.end()

@@ -1,0 +1,79 @@
+"""How a run stands, in a few lines on standard error, and as an exit code."""
+
+import argparse
+
+from loom_ia.access.cli.arguments import command_line
+from loom_ia.access.cli.failures import COMPLETED, NOT_COMPLETED
+from loom_ia.access.cli.terminal import answer, printable, say, show_json
+from loom_ia.core.json import readable
+from loom_ia.core.state.run import Failed
+from loom_ia.core.views.result import PendingApproval, RunResult
+from loom_ia.i18n import translate as _
+
+
+def exit_code(result: RunResult) -> int:
+    """Give 0 for a completed run, 1 for any other."""
+    return COMPLETED if result.ok else NOT_COMPLETED
+
+
+def tell(result: RunResult, args: argparse.Namespace) -> int:
+    """Show a result: the answer or one JSON document, and its summary; give the exit code."""
+    if args.json:
+        show_json(result.model_dump(mode="json"))
+        return exit_code(result)
+    if not (result.ok and getattr(args, "quiet", False)):
+        tell_status(result, args)
+    if result.ok:
+        answer(result.text)
+    return exit_code(result)
+
+
+def tell_status(result: RunResult, args: argparse.Namespace) -> None:
+    """Say the status, the run's id, and what is to be done if the run is not completed."""
+    say(
+        _(
+            "Status     : {status} · iterations: {iterations} · tokens: {read}/{written} · "
+            "cost: ${cost:.4f}",
+            status=result.status.value,
+            iterations=result.iterations,
+            read=result.usage.prompt_tokens,
+            written=result.usage.output_tokens,
+            cost=result.cost_usd,
+        )
+    )
+    say(_("Run        : {run_id}", run_id=result.run_id))
+    if result.error_type is not None:
+        error = f"{result.error_type} — {result.error}" if result.error else result.error_type
+        say(printable(_("Error      : {error}", error=error)))
+    for pending in result.pending_approvals:
+        _tell_pending(pending, args)
+    if _may_go_on(result):
+        command = command_line(args, "resume", result.run_id)
+        say(_("Go on with : {command}", command=command))
+
+
+def _tell_pending(pending: PendingApproval, args: argparse.Namespace) -> None:
+    command = command_line(args, "approve", pending.run_id, "--call", pending.call_id)
+    say(
+        printable(
+            _(
+                "Waiting    : {tool} ({call_id}) — {command}",
+                tool=pending.tool_name,
+                call_id=pending.call_id,
+                command=command,
+            )
+        )
+    )
+    arguments = readable(pending.arguments)
+    say(printable(_("             with {arguments}", arguments=arguments)))
+    if pending.kind == "unknown_effect":
+        say(
+            _("             it was interrupted and may have taken effect: granting starts it again")
+        )
+
+
+def _may_go_on(result: RunResult) -> bool:
+    """Whether `resume` would do something, which it does not while a human is awaited."""
+    if result.error_type is not None:
+        return Failed(result.error_type, "").is_resumable
+    return not result.status.is_closed and not result.pending_approvals
