@@ -168,15 +168,17 @@ class FakeModel:
         if self._params.script is None:
             return turn, FakeReply(text=said)
         tools = frozenset(tool.name for tool in request.tools)
-        fitting = [reply for reply in self._params.script if reply.fits(tools, said)]
-        if turn < len(fitting):
-            return turn, fitting[turn]
+        fitting = (reply for reply in self._params.script if reply.fits(tools, said))
+        found = 0
+        for found, reply in enumerate(fitting, 1):
+            if found > turn:
+                return turn, reply
         raise ModelError(
             "invalid_request",
             "the script of {model} is over: {count} of its {total} replies fit, and this is call"
             " {call} since the user spoke; add a reply to models[{model}].params.script",
             model=self._spec.id,
-            count=len(fitting),
+            count=found,
             total=len(self._params.script),
             call=turn + 1,
         )
