@@ -1,0 +1,52 @@
+"""The systems that are always measured, and what any measured system must do."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Final, Literal, Protocol, TypeAlias, cast
+
+from bench.script import Script
+
+Store: TypeAlias = Literal["memory", "jsonl", "sqlite", "dbos"]
+ToolStyle: TypeAlias = Literal["async", "sync"]
+
+MODULES: Final = {
+    "bare": "bench.systems.bare",
+    "loom": "bench.systems.loom",
+    "pydantic_ai": "bench.peers.pydantic_ai",
+    "langgraph": "bench.peers.langgraph",
+    "openai_agents": "bench.peers.openai_agents",
+    "dbos": "bench.peers.dbos",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a system is made for. Its files, if it has any, go to `folder`."""
+
+    script: Script
+    store: Store
+    tool: ToolStyle
+    folder: Path
+
+
+class System(Protocol):
+    """An agent with one tool, ready to run."""
+
+    async def run(self, conversation: str | None) -> str:
+        """Run the script once, in a new conversation or at the end of an earlier one."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of files and connections."""
+        ...
+
+
+class _Module(Protocol):
+    async def open_system(self, setup: Setup) -> System: ...
+
+
+async def open_system(name: str, setup: Setup) -> System:
+    """Make the system called `name`, importing it only now."""
+    module = cast("_Module", import_module(MODULES[name]))
+    return await module.open_system(setup)

@@ -1,0 +1,107 @@
+"""This project, through the same door as any Python program that uses it."""
+
+from collections.abc import AsyncGenerator
+
+from bench.script import ANSWER, INSTRUCTIONS, QUESTION, TOOL, TOOL_DESCRIPTION, Script
+from bench.systems import Setup
+from loom_ia.access.api import Loom
+from loom_ia.agents.spec import AgentSpec, MainRole, PythonTool
+from loom_ia.config.root import EventsStorage, LoomConfig, Storage
+from loom_ia.core.model.chunks import (
+    ModelChunk,
+    Stopped,
+    TextDelta,
+    ToolArgsDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+)
+from loom_ia.core.model.content import ToolResultBlock
+from loom_ia.core.model.messages import Message
+from loom_ia.core.model.models import ModelSpec
+from loom_ia.core.model.request import ModelRequest
+from loom_ia.tools import tool
+
+_SPEC = ModelSpec(id="scripted", sdk="fake", model="scripted-1")
+_AGENT = "adder"
+
+
+class ScriptedModel:
+    """The script as a model of this engine."""
+
+    spec = _SPEC
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
+        turn = await self._script.next(_last_result(next(request.conversation_backwards())))
+        if turn is None:
+            yield TextDelta(ANSWER)
+            yield Stopped("end")
+            return
+        call_id = f"c{turn}"
+        yield ToolCallStarted(call_id, TOOL)
+        yield ToolArgsDelta(call_id, f'{{"a": {turn}, "b": 1}}')
+        yield ToolCallEnded(call_id)
+        yield Stopped("tool_use")
+
+    async def close(self) -> None:
+        pass
+
+
+class Measured:
+    """An instance with one agent."""
+
+    def __init__(self, loom: Loom) -> None:
+        self._loom = loom
+
+    async def run(self, conversation: str | None) -> str:
+        result = await self._loom.run(_AGENT, QUESTION, session_id=conversation)
+        return result.text if result.ok else repr(result)
+
+    async def close(self) -> None:
+        await self._loom.aclose()
+
+
+async def open_system(setup: Setup) -> Measured:
+    """Make an instance whose journal is where `setup` says.
+
+    The tool is said to have effects that cannot be undone: each launch and each result must then
+    be as safe as the floor's messages are.
+    """
+    names = {"jsonl": "events", "sqlite": "events.db"}
+    path = str(setup.folder / names[setup.store]) if setup.store in names else None
+    config = LoomConfig(
+        version=1,
+        models=(_SPEC,),
+        storage=Storage(
+            events=EventsStorage.model_validate({"backend": setup.store, "path": path})
+        ),
+        agents=(
+            AgentSpec(
+                name=_AGENT,
+                main=MainRole(model=_SPEC.id, system=INSTRUCTIONS),
+                max_iterations=1_000_000,
+                tools=(PythonTool(python=TOOL, side_effects="irreversible"),),
+            ),
+        ),
+    )
+    loom = Loom(config, models={_SPEC.id: ScriptedModel(setup.script)})
+    loom.register(TOOL, _add_async if setup.tool == "async" else _add_sync)
+    loom.mount()
+    return Measured(loom)
+
+
+@tool(name=TOOL, description=TOOL_DESCRIPTION)
+async def _add_async(a: int, b: int) -> str:
+    return str(a + b)
+
+
+@tool(name=TOOL, description=TOOL_DESCRIPTION)
+def _add_sync(a: int, b: int) -> str:
+    return str(a + b)
+
+
+def _last_result(message: Message) -> str | None:
+    last = message.blocks[-1]
+    return last.output.text if isinstance(last, ToolResultBlock) else None
