@@ -321,3 +321,53 @@ def test_folders_and_files_that_cannot_be_read_are_told(folder: Folder) -> None:
     assert folder.problems() == [
         "loom.yaml:6: agents_dir — loom.yaml cannot be read: Not a directory"
     ]
+
+
+DURABLE = "storage: {events: {backend: jsonl, path: data}}\n"
+OUTILS = """\
+from loom_ia.tools import tool
+
+@tool(side_effects="irreversible", approval="always")
+def envoyer(texte: str) -> str:
+    \"\"\"Envoie un message.\"\"\"
+    return texte
+"""
+
+
+@pytest.mark.parametrize(
+    ("tool", "key"),
+    [("{python: envoyer}", "python"), ("{python: envoyer, approval: always}", "approval")],
+)
+def test_b12_pub_09_an_agent_that_may_pause_needs_a_durable_journal(
+    folder: Folder, tool: str, key: str
+) -> None:
+    """It is refused when it is validated, not when it is resumed; the dev profile accepts it."""
+    folder.write("outils.py", OUTILS)
+    folder.write("agents/devis.yaml", AGENT + f"tools:\n  - {tool}\n")
+    folder.write("loom.yaml", ROOT + "imports: [outils]\n")
+    said = f"agents/devis.yaml:4: tools[0].{key} — envoyer waits for an approval, and the memory backend forgets the run when the process ends (use jsonl or sqlite under storage.events, or the dev profile)"
+    assert folder.problems(references=True) == [said]
+    assert folder.problems(profile="prod", references=True) == [said]
+    loaded = folder.load(profile="dev", references=True)
+    assert list(map(str, loaded.warnings)) == [said]
+    assert loaded.check_references() == loaded.warnings
+    folder.write("loom.yaml", ROOT + "imports: [outils]\n" + DURABLE)
+    assert folder.load(references=True).warnings == ()
+
+
+def test_an_approval_that_the_agent_lifts_pauses_nothing(folder: Folder) -> None:
+    """What the agent's file says replaces what the tool declares."""
+    folder.write("outils.py", OUTILS)
+    folder.write("loom.yaml", ROOT + "imports: [outils]\n")
+    folder.write("agents/devis.yaml", AGENT + "tools: [{python: envoyer, approval: never}]\n")
+    assert folder.load(references=True).warnings == ()
+
+
+def test_models_that_cannot_be_read_blame_no_agent(folder: Folder) -> None:
+    """One fault is not told twice; models whose entry is faulty are still known."""
+    folder.write("loom.yaml", "version: 1\nmodels: HAIKU\n")
+    assert folder.problems() == ['loom.yaml:2: models — must be a list, not "HAIKU"']
+    folder.write("loom.yaml", ROOT.replace("fake-1", "3"))
+    assert folder.problems() == [
+        "loom.yaml:5: models[HAIKU].model — must be text, not 3 (put it in quotes)"
+    ]

@@ -1,5 +1,6 @@
 """The modules next to a configuration are its own."""
 
+import compileall
 import importlib
 import json
 import pickle
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from loom_ia.config.siblings import Siblings
+from tests.config.projects import ROOT, Folder
 
 OUTILS = """\
 from __future__ import annotations
@@ -130,10 +132,20 @@ def test_a_traceback_shows_the_users_file_and_line(two: tuple[Siblings, Siblings
     )
 
 
-def test_no_bytecode_is_left_in_the_folder(two: tuple[Siblings, Siblings]) -> None:
+def test_no_bytecode_is_left_in_the_folder(
+    two: tuple[Siblings, Siblings], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is compiled for one configuration would be wrong for a plain import."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     two[0].import_module("outils")
     assert not list(two[0].folder.rglob("*.pyc"))
+
+
+def test_bytecode_of_a_plain_import_is_not_used(two: tuple[Siblings, Siblings]) -> None:
+    """It imports neighbours under their plain names, where there are none."""
+    assert compileall.compile_dir(two[0].folder, quiet=1)
+    outils: Any = two[0].import_module("outils")
+    assert outils.chemins()[:7] == ["A"] * 7
 
 
 def test_the_same_folder_twice_is_two_sets_of_modules(two: tuple[Siblings, Siblings]) -> None:
@@ -167,3 +179,12 @@ def test_one_hidden_neighbour_makes_them_all_private(
     outils: Any = siblings.import_module("outils")
     assert outils.chemins()[:7] == ["A"] * 7
     siblings.close()
+
+
+def test_a_configuration_that_is_refused_leaves_no_module(folder: Folder) -> None:
+    """Trying again and again, as an editor does, piles nothing up."""
+    folder.write("outils.py", "X = 1\n")
+    folder.write("loom.yaml", ROOT + "imports: [outils]\nfoo: 1\n")
+    before = (set(sys.modules), list(sys.meta_path))
+    folder.problems(references=True)
+    assert (set(sys.modules), list(sys.meta_path)) == before

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from loom_ia.agents import AgentSpec
 from loom_ia.config.availability import AGENT
-from loom_ia.config.checks import CHECKS, check_references
+from loom_ia.config.checks import CHECKS, check_durability, check_references
 from loom_ia.config.document import Document, KeyPath, read_document
 from loom_ia.config.places import IN_PYTHON, Source
 from loom_ia.config.profiles import ActiveProfile, choose_profile
@@ -40,7 +40,8 @@ class LoadedConfig:
     """A sound configuration, and what was learnt while it was loaded.
 
     `prompts` gives the system prompt of each agent by its name. `references` turns the names of
-    Python objects into objects; its modules are imported when it is first asked.
+    Python objects into objects; its modules are imported when it is first asked. `warnings` are
+    what another profile would refuse.
     """
 
     config: LoomConfig
@@ -49,6 +50,7 @@ class LoadedConfig:
     prompts: Mapping[str, Template]
     references: References
     project: Project
+    warnings: tuple[Problem, ...] = ()
 
     def path(self, written: str) -> Path:
         """Make a path of the configuration absolute."""
@@ -66,9 +68,17 @@ class LoadedConfig:
             case _:
                 return self.project.source.problem(path, template, **params)
 
-    def check_references(self) -> None:
-        """Import the user's modules; raise `ConfigError` if a reference stands for no tool."""
-        _raise_if_any(check_references(self.project))
+    def check_references(self) -> tuple[Problem, ...]:
+        """Import the user's modules and give the warnings, now that the tools are known.
+
+        Raises `ConfigError` if a reference stands for no tool.
+        """
+        problems = list(check_references(self.project))
+        lost = tuple(check_durability(self.project, resolved=True))
+        if self.profile.name != "dev":
+            problems += lost
+        _raise_if_any(problems)
+        return lost
 
 
 def load_config(
@@ -87,7 +97,7 @@ def load_config(
     file = Path(os.path.abspath(path))  # noqa: PTH100 (links stay as they are written)
     file = file / FILE_NAME if file.is_dir() else file
     show = _shown_from(file.parent)
-    document = _read(file, show)
+    document = _read(file, show, _NO_FILE)
     source = Source(show(file), document.value, document)
     root, agents = _root(document, source)
     agents += _agents_of_folder(root, source, file.parent, show, alone=not agents)
@@ -173,8 +183,14 @@ def _prepare(written: _Written, problems: list[Problem], choice: _Choice) -> Loa
     problems += refused
     for check in CHECKS:
         problems += check(project)
-    if choice.references and "imports" not in broken:
+    resolved = choice.references and "imports" not in broken
+    if resolved:
         problems += check_references(project)
+    warnings = tuple(check_durability(project, resolved=resolved))
+    if profile.name != "dev":
+        problems += warnings
+    if problems:
+        project.references.close()
     _raise_if_any(problems)
     specs = tuple(agent.spec for agent in project.agents)
     return LoadedConfig(
@@ -188,6 +204,7 @@ def _prepare(written: _Written, problems: list[Problem], choice: _Choice) -> Loa
         },
         references=project.references,
         project=project,
+        warnings=warnings,
     )
 
 
@@ -261,11 +278,11 @@ def _model_ids(value: Mapping[str, JsonValue]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(model_id for model_id in ids if isinstance(model_id, str)))
 
 
-def _read(file: Path, show: _Show) -> Document:
+def _read(file: Path, show: _Show, missing: str = "there is no such file") -> Document:
     try:
         data = file.read_bytes()
     except FileNotFoundError as error:
-        raise ConfigError([Problem(show(file), None, "", _NO_FILE, {})]) from error
+        raise ConfigError([Problem(show(file), None, "", missing, {})]) from error
     except (OSError, ValueError) as error:
         params: dict[str, object] = {"reason": _reason(error)}
         template = "the file cannot be read: {reason}"

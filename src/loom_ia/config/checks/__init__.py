@@ -2,11 +2,13 @@
 
 Law. A check looks at the project and yields a problem for each fault; it neither stops at the first
 nor speaks about a part that was refused already. To add one, write its file and name it below.
+Two stand apart: one imports the user's modules, the other only warns in the dev profile.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
+from loom_ia.config.checks.durability import check_durability
 from loom_ia.config.checks.names import check_names
 from loom_ia.config.checks.prompts import check_prompts
 from loom_ia.config.checks.references import check_references
@@ -26,4 +28,4 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_tools,
 )
 
-__all__ = ["CHECKS", "Check", "check_references"]
+__all__ = ["CHECKS", "Check", "check_durability", "check_references"]
