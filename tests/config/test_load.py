@@ -371,3 +371,13 @@ def test_models_that_cannot_be_read_blame_no_agent(folder: Folder) -> None:
     assert folder.problems() == [
         "loom.yaml:5: models[HAIKU].model — must be text, not 3 (put it in quotes)"
     ]
+
+
+def test_a_faulty_model_does_not_hide_an_unknown_one(folder: Folder) -> None:
+    """Names are compared with what was written, sound or not."""
+    folder.write("loom.yaml", ROOT.replace("sdk: fake", "sdk: openai"))
+    folder.write("agents/e.yaml", "name: e\nmain: {model: X, system: s}\n")
+    assert folder.problems() == [
+        "agents/e.yaml:2: main.model — unknown model X (declared models: HAIKU)",
+        "loom.yaml:4: models[HAIKU].sdk — \"openai\" is not available in this version (available: 'fake')",
+    ]
