@@ -345,7 +345,7 @@ def test_b12_pub_09_an_agent_that_may_pause_needs_a_durable_journal(
     folder.write("outils.py", OUTILS)
     folder.write("agents/devis.yaml", AGENT + f"tools:\n  - {tool}\n")
     folder.write("loom.yaml", ROOT + "imports: [outils]\n")
-    said = f"agents/devis.yaml:4: tools[0].{key} — envoyer waits for an approval, and the memory backend forgets the run when the process ends (use jsonl or sqlite under storage.events, or the dev profile)"
+    said = f"agents/devis.yaml:4: tools[0].{key} — envoyer may wait for a human, and the memory backend forgets the run when the process ends (use jsonl or sqlite under storage.events, or the dev profile)"
     assert folder.problems(references=True) == [said]
     assert folder.problems(profile="prod", references=True) == [said]
     loaded = folder.load(profile="dev", references=True)

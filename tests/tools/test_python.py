@@ -240,4 +240,5 @@ async def test_a_result_with_half_a_character_is_mended() -> None:
         """Return half a character."""
         return "a\ud83d"
 
-    assert await half.call({}, CONTEXT) == ToolOutput.of_text("a\ufffd")
+    output = await half.call({}, CONTEXT)
+    assert (output.text, output.mended) == ("a\ufffd", ("result",))

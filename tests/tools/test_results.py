@@ -106,10 +106,11 @@ JSON_FORMS = [
 @pytest.mark.parametrize(("value", "form"), JSON_FORMS, ids=range(len(JSON_FORMS)))
 def test_a_value_has_one_json_form_before_and_after_a_restart(value: Any, form: Any) -> None:
     """The output holds the documented form, and reads back from the journal as it was written."""
-    output, mended = to_output(value)
-    assert output == ToolOutput(blocks=(JsonBlock(data=form),), data=form)
+    output = to_output(value)
+    assert output == ToolOutput(data=form)
+    assert output.shown == (JsonBlock(data=form),)
     assert type(output.data) is type(form)
-    assert mended == ()
+    assert output.mended == ()
     assert ToolOutput.model_validate_json(output.model_dump_json()) == output
 
 
@@ -119,13 +120,13 @@ TEXT_FORMS = [("été", "été"), (Mood.GOOD, "good"), (Colour.RED, "red"), (Rat
 @pytest.mark.parametrize(("value", "text"), TEXT_FORMS)
 def test_text_is_a_text_block(value: Any, text: str) -> None:
     """Text goes to the model without quotes, and leaves no data."""
-    assert to_output(value).output == ToolOutput.of_text(text)
+    assert to_output(value) == ToolOutput.of_text(text)
 
 
 @pytest.mark.parametrize("value", [None, "", ToolOutput(data=None)])
 def test_nothing_is_an_empty_output(value: Any) -> None:
     """A tool that returns nothing succeeded and says nothing."""
-    assert to_output(value).output == ToolOutput(data=None)
+    assert to_output(value) == ToolOutput(data=None)
 
 
 def deep(levels: int) -> Any:
@@ -184,14 +185,14 @@ def test_what_cannot_be_kept_fails_with_its_path(value: Any, message: str) -> No
 
 def test_the_deepest_value_allowed_reads_back() -> None:
     """Sixty-four levels are written and read again."""
-    output = to_output(deep(64)).output
+    output = to_output(deep(64))
     assert ToolOutput.model_validate_json(output.model_dump_json()) == output
 
 
 LONE = "a\ud83d"
 MENDED = [
     (LONE, ToolOutput.of_text("a\ufffd"), ("result",)),
-    ({"k": [LONE]}, to_output({"k": ["a\ufffd"]}).output, ("result.k[0]",)),
+    ({"k": [LONE]}, to_output({"k": ["a\ufffd"]}), ("result.k[0]",)),
     (
         ToolOutput(data={"k": LONE}),
         ToolOutput(data={"k": "a\ufffd"}),
@@ -210,14 +211,14 @@ MENDED = [
 )
 def test_half_a_character_is_replaced_and_told(value: Any, output: Any, paths: Any) -> None:
     """A lone surrogate, which no journal can hold, becomes U+FFFD and its path is known."""
-    assert to_output(value) == (output, paths)
+    assert to_output(value) == output.model_copy(update={"mended": paths})
 
 
 def test_an_output_that_is_sound_is_kept_as_it_is() -> None:
     """A tool that builds its own output gets it through untouched."""
     block = ArtifactBlock(uri="artifact://t/s/x.png", media_type="image/png", size=3)
     output = ToolOutput(blocks=(block,), data=None, is_error=True)
-    assert to_output(output).output is output
+    assert to_output(output) is output
 
 
 def test_what_is_not_awaited_is_no_result() -> None:

@@ -49,7 +49,10 @@ class Loom:
         models: Mapping[str, ModelClient] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        loaded = config if isinstance(config, LoadedConfig) else prepare_config(config)
+        durable = store.durable if store is not None else None
+        loaded = (
+            config if isinstance(config, LoadedConfig) else prepare_config(config, durable=durable)
+        )
         self._host = Host(loaded, store=store, models=models)
         settings = loaded.config.execution
         self._instance = Instance(
@@ -73,7 +76,8 @@ class Loom:
         clock: Clock | None = None,
     ) -> Self:
         """Load `loom.yaml`; raises `ConfigError` with everything that is wrong in its files."""
-        loaded = load_config(path, environ=environ, profile=profile)
+        durable = store.durable if store is not None else None
+        loaded = load_config(path, environ=environ, profile=profile, durable=durable)
         return cls(loaded, store=store, models=models, clock=clock)
 
     async def __aenter__(self) -> Self:

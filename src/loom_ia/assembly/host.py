@@ -33,6 +33,7 @@ class Host:
         self._given = dict(models or {})
         self._models: dict[str, ModelClient] = {}
         self._programs: dict[str, Program] | None = None
+        self.warnings: tuple[Problem, ...] = loaded.warnings
         self.journal = store if store is not None else self._open_journal()
 
     @property
@@ -48,7 +49,7 @@ class Host:
     def programs(self) -> Mapping[str, Program]:
         """Give every agent ready to be driven; raises `ConfigError` with all that is wrong."""
         if self._programs is None:
-            self.loaded.check_references()
+            self.warnings = self.loaded.check_references()
             problems = list(self._make_models())
             programs: dict[str, Program] = {}
             for position, agent in enumerate(self.config.agents):
@@ -107,21 +108,8 @@ class Host:
             if name in tools:
                 template = "two tools of agent {agent} are called {name}"
                 problems.append(self.loaded.problem(path, template, agent=agent.name, name=name))
-            if self._pauses_in_vain(tool):
-                template = (
-                    "{name} may wait for a human, which needs a journal that outlives the "
-                    "process (set storage.events to jsonl or sqlite, or use profile dev)"
-                )
-                problems.append(self.loaded.problem(path, template, name=name))
             tools[name] = tool
         return tools, problems
-
-    def _pauses_in_vain(self, tool: Tool) -> bool:
-        spec = tool.spec
-        may_pause = spec.approval == "always" or (
-            spec.on_unknown == "pause" and not spec.may_run_again
-        )
-        return may_pause and not self.journal.durable and self.loaded.profile.name != "dev"
 
     def _program(self, agent: AgentSpec, tools: Mapping[str, Tool]) -> Program:
         model = self._models[agent.main.model]

@@ -50,6 +50,7 @@ class LoadedConfig:
     prompts: Mapping[str, Template]
     references: References
     project: Project
+    durable: bool
     warnings: tuple[Problem, ...] = ()
 
     def path(self, written: str) -> Path:
@@ -74,7 +75,7 @@ class LoadedConfig:
         Raises `ConfigError` if a reference stands for no tool.
         """
         problems = list(check_references(self.project))
-        lost = tuple(check_durability(self.project, resolved=True))
+        lost = () if self.durable else tuple(check_durability(self.project, resolved=True))
         if self.profile.name != "dev":
             problems += lost
         _raise_if_any(problems)
@@ -87,12 +88,14 @@ def load_config(
     profile: str | None = None,
     environ: Mapping[str, str] | None = None,
     references: bool = False,
+    durable: bool | None = None,
 ) -> LoadedConfig:
     """Read `loom.yaml` (or the folder that holds one) and the files that it names.
 
     `profile` wins over `LOOM_PROFILE` in `environ` (that of the process by default), which wins
     over the file. With `references`, the user's modules are imported and checked too; leave it
-    out when some tools are registered later. Raises `ConfigError` with every problem.
+    out when some tools are registered later. `durable` tells what a journal that replaces the
+    configured one is. Raises `ConfigError` with every problem.
     """
     file = Path(os.path.abspath(path))  # noqa: PTH100 (links stay as they are written)
     file = file / FILE_NAME if file.is_dir() else file
@@ -111,7 +114,7 @@ def load_config(
     )
     problems = [*document.problems, *root.problems]
     problems += (problem for _, found in agents for problem in found)
-    return _prepare(written, problems, _Choice(profile, environ, references))
+    return _prepare(written, problems, _Choice(profile, environ, references, durable))
 
 
 def prepare_config(
@@ -121,6 +124,7 @@ def prepare_config(
     profile: str | None = None,
     environ: Mapping[str, str] | None = None,
     references: bool = False,
+    durable: bool | None = None,
 ) -> LoadedConfig:
     """Check a configuration built in Python, as `load_config` does one that is read.
 
@@ -140,7 +144,7 @@ def prepare_config(
         agents=tuple(agents),
         model_ids=tuple(model.id for model in config.models),
     )
-    return _prepare(written, [], _Choice(profile, environ, references))
+    return _prepare(written, [], _Choice(profile, environ, references, durable))
 
 
 _Agent: TypeAlias = tuple[WrittenAgent | None, tuple[Problem, ...]]
@@ -162,6 +166,7 @@ class _Choice:
     profile: str | None
     environ: Mapping[str, str] | None
     references: bool
+    durable: bool | None
 
 
 def _prepare(written: _Written, problems: list[Problem], choice: _Choice) -> LoadedConfig:
@@ -186,7 +191,10 @@ def _prepare(written: _Written, problems: list[Problem], choice: _Choice) -> Loa
     resolved = choice.references and "imports" not in broken
     if resolved:
         problems += check_references(project)
-    warnings = tuple(check_durability(project, resolved=resolved))
+    durable = choice.durable
+    if durable is None:
+        durable = "storage" in broken or root.storage.events.backend != "memory"
+    warnings = () if durable else tuple(check_durability(project, resolved=resolved))
     if profile.name != "dev":
         problems += warnings
     if problems:
@@ -204,6 +212,7 @@ def _prepare(written: _Written, problems: list[Problem], choice: _Choice) -> Loa
         },
         references=project.references,
         project=project,
+        durable=durable,
         warnings=warnings,
     )
 

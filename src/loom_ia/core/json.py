@@ -54,7 +54,7 @@ def _storable(value: object, path: str, depth: int, mended: list[str]) -> JsonVa
         return value
     if isinstance(value, str):
         if _encodable(value):
-            return str(value)
+            return str.__str__(value)  # the text of a `str` enum, not its name
         mended.append(path)
         return _mend(value)
     if isinstance(value, int):
@@ -86,7 +86,7 @@ def _storable_object(
             raise UnstorableValue(
                 "{path} has the key {key!r}, and JSON keys are text", path=path, key=key
             )
-        name = key
+        name = str.__str__(key)
         if not _encodable(key):
             name = _mend(key)
             mended.append(f"{path}.{name}")

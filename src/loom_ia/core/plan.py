@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from loom_ia.core.json import JsonObject, JsonValue, digest
-from loom_ia.core.model.tooling import ToolSpec
+from loom_ia.core.model.tooling import ExpiryAction, ToolSpec
 from loom_ia.core.prompts import Language
-from loom_ia.core.state.calls import ExpiryAction
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 from loom_ia.core.ids import EventId, uuid7
 
-
 _random = random.Random(os.urandom(32))  # noqa: S311 -- ids must be unique, not secret
 os.register_at_fork(after_in_child=lambda: _random.seed(os.urandom(32)))
 

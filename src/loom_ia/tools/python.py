@@ -24,7 +24,7 @@ from loom_ia.core.model.tooling import ApprovalMode, OnUnknown, SideEffects, Too
 from loom_ia.core.ports.tools import ToolContext
 from loom_ia.tools.arguments import Arguments
 from loom_ia.tools.docstring import read_docstring
-from loom_ia.tools.results import Converted, to_output
+from loom_ia.tools.results import to_output
 from loom_ia.tools.signature import Faults, read_signature, underlying
 from loom_ia.tools.threads import tool_threads
 
@@ -164,9 +164,9 @@ class PythonTool(Generic[P, R_co]):
         What the function raises comes out as it is, except what would pass for an order given to
         this process (a cancellation, an exit, an interrupt): that comes out as `OutsideError`.
         """
-        return (await _contained(self._run(arguments, context))).output
+        return await _contained(self._run(arguments, context))
 
-    async def _run(self, arguments: JsonObject, context: ToolContext) -> Converted:
+    async def _run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         reader, taker = self._plan
         function = self._function.call
 
@@ -181,7 +181,7 @@ class PythonTool(Generic[P, R_co]):
             return result if inspect.isawaitable(result) else to_output(result)
 
         result = await tool_threads.run(work, to_end=True)
-        if isinstance(result, Converted):
+        if isinstance(result, ToolOutput):
             return result
         if _is_cancelled():  # the call was given up: what was not begun must not begin
             if inspect.iscoroutine(result):

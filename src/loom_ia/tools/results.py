@@ -29,7 +29,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 from uuid import UUID
 
 from pydantic import BaseModel, JsonValue
@@ -38,36 +38,30 @@ from pydantic_core import to_jsonable_python
 
 from loom_ia.core.errors import UnstorableValue
 from loom_ia.core.json import MAX_DEPTH, canonical, storable, storable_text
-from loom_ia.core.model.content import JsonBlock, OutputBlock, ToolOutput
+from loom_ia.core.model.content import OutputBlock, ToolOutput
 
 _ROOT: Final = "result"
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 _AS_TEXT: Final = (Decimal, date, datetime, time, timedelta, UUID)
 
 
-class Converted(NamedTuple):
-    """An output, and the paths whose text the journal could not hold as it was."""
-
-    output: ToolOutput
-    mended: tuple[str, ...] = ()
-
-
-def to_output(value: object) -> Converted:
+def to_output(value: object) -> ToolOutput:
     """Convert what a tool returned, as the table above says. Raises `UnstorableValue`."""
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, str):
         text = storable_text(value)
-        return Converted(ToolOutput.of_text(text), () if text == value else (_ROOT,))
+        output = ToolOutput.of_text(text)
+        return output if text == value else output.model_copy(update={"mended": (_ROOT,)})
     if value is None:
-        return Converted(ToolOutput(data=None))
+        return ToolOutput(data=None)
     if isinstance(value, ToolOutput):
         return _checked(value)
     data, mended = storable(_plain(value, _ROOT, 0), _ROOT)
-    return Converted(ToolOutput(blocks=(JsonBlock(data=data),), data=data), mended)
+    return ToolOutput(data=data, mended=mended)
 
 
-def _checked(output: ToolOutput) -> Converted:
+def _checked(output: ToolOutput) -> ToolOutput:
     data, mended = storable(output.data, f"{_ROOT}.data")
     blocks: list[OutputBlock] = []
     for rank, block in enumerate(output.blocks):
@@ -75,8 +69,9 @@ def _checked(output: ToolOutput) -> Converted:
         blocks.append(safe)
         mended += paths
     if not mended:
-        return Converted(output)
-    return Converted(output.model_copy(update={"data": data, "blocks": tuple(blocks)}), mended)
+        return output
+    changes = {"data": data, "blocks": tuple(blocks), "mended": mended}
+    return output.model_copy(update=changes)
 
 
 def _checked_block(block: OutputBlock, path: str) -> tuple[OutputBlock, tuple[str, ...]]:

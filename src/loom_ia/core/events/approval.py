@@ -12,9 +12,9 @@ from loom_ia.core.events.envelope import EventStatus, Facet, Fact, Payload, Span
 from loom_ia.core.ids import CallId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import sparse
+from loom_ia.core.model.tooling import ExpiryAction
 from loom_ia.core.state.calls import (
     Expired,
-    ExpiryAction,
     Granted,
     Question,
     QuestionKind,

@@ -39,8 +39,7 @@ class ToolCompleted(Payload):
     """A call has its result, which may be an error for the model to read.
 
     `outcome` is `unknown` when nobody saw whether the effect happened. A call that was refused
-    before it was launched has a result and no `tool.called`. `mended` lists
-    the paths whose text the journal could not hold as it was.
+    before it was launched has a result and no `tool.called`.
     """
 
     TYPE = "tool.completed"
@@ -53,7 +52,6 @@ class ToolCompleted(Payload):
     output: ToolOutput
     outcome: Literal["unknown"] | None = sparse(None)
     latency_ms: int = sparse(0)
-    mended: tuple[str, ...] = sparse(())
 
     @property
     def status(self) -> EventStatus:

@@ -67,12 +67,16 @@ OutputBlock: TypeAlias = Annotated[
 class ToolOutput(Value):
     """What a tool gave back: blocks for the model, `data` for code.
 
-    `is_error` marks a result that tells the model what went wrong.
+    When there are no blocks the model reads `data`, which is then stored once.
+
+    `is_error` marks a result that tells the model what went wrong; `mended` lists the paths whose
+    text the journal could not hold as it was.
     """
 
     blocks: tuple[OutputBlock, ...] = sparse(())
     data: JsonValue = Field(default=None, exclude_if=lambda value: value is None)
     is_error: bool = sparse(False)
+    mended: tuple[str, ...] = sparse(())
 
     @classmethod
     def of_text(cls, text: str, *, is_error: bool = False) -> "ToolOutput":
@@ -85,9 +89,16 @@ class ToolOutput(Value):
         return cls(blocks=(TextBlock(text=text),), data=None, is_error=True)
 
     @property
+    def shown(self) -> tuple[OutputBlock, ...]:
+        """What a model reads: the blocks, or else `data` as a document."""
+        if self.blocks or self.data is None:
+            return self.blocks
+        return (JsonBlock(data=self.data),)
+
+    @property
     def text(self) -> str:
-        """The text of the blocks, JSON documents included, one per line."""
-        return "\n".join(block_text(block) for block in self.blocks)
+        """The text of what is shown, JSON documents included, one per line."""
+        return "\n".join(block_text(block) for block in self.shown)
 
 
 class ToolResultBlock(Block):

@@ -10,6 +10,7 @@ from loom_ia.core.model.base import Value
 SideEffects: TypeAlias = Literal["none", "reversible", "irreversible"]
 ApprovalMode: TypeAlias = Literal["never", "always"]
 OnUnknown: TypeAlias = Literal["error", "pause"]
+ExpiryAction: TypeAlias = Literal["deny", "fail"]
 ToolKind: TypeAlias = Literal["python"]
 
 

@@ -11,10 +11,10 @@ from typing import Literal, TypeAlias
 from loom_ia.core.ids import CallId, SpanId
 from loom_ia.core.json import JsonObject, canonical
 from loom_ia.core.model.content import ToolOutput
+from loom_ia.core.model.tooling import ExpiryAction
 from loom_ia.core.state.frozen import Evolving
 
 QuestionKind: TypeAlias = Literal["approve", "unknown_effect"]
-ExpiryAction: TypeAlias = Literal["deny", "fail"]
 
 
 @dataclass(frozen=True, slots=True)

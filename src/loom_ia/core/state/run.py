@@ -364,13 +364,13 @@ def _readable(call: Call, language: Language) -> ToolOutput:
     output = call.output
     if output is None:
         return ToolOutput.of_error(prompt_text(language, "cancelled_call"))
-    if not output.blocks:
+    if not output.shown:
         marker = TextBlock(text=prompt_text(language, "empty_result"))
         output = output.model_copy(update={"blocks": (marker,)})
     if call.edited and call.launches:
         fields = ", ".join(call.edited)
         note = TextBlock(text=prompt_text(language, "edited", fields=fields))
-        output = output.model_copy(update={"blocks": (*output.blocks, note)})
+        output = output.model_copy(update={"blocks": (*output.shown, note)})
     return output
 
 
