@@ -2,18 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from loom_ia.agents import PythonTool
+from loom_ia.agents import PythonTool as Reference
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.tooling import ToolSpec
 from loom_ia.core.ports.tools import Tool, ToolContext
+from loom_ia.tools import PythonTool
+from loom_ia.tools.results import to_output
 
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredTool:
-    """A tool under other declarations than its own."""
+    """A tool under other declarations than its own, or one that is not ours.
+
+    What it gives passes the gate of the journal here, whoever wrote it.
+    """
 
     spec: ToolSpec
     tool: Tool
@@ -24,16 +29,17 @@ class ConfiguredTool:
 
     async def call(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Act."""
-        return await self.tool.call(arguments, context)
+        return to_output(await self.tool.call(arguments, context))
 
 
-def configured(tool: Tool, reference: PythonTool, default_timeout: float | None) -> Tool:
+def configured(tool: Tool, reference: Reference, default_timeout: float | None) -> Tool:
     """Apply the declarations of `reference`, and the default timeout if none was declared."""
     changes: dict[str, Any] = dict(reference.overrides)
     declared: object = getattr(tool, "declared", None)
     if isinstance(declared, Mapping) and "timeout" not in declared:
         changes.setdefault("timeout", default_timeout)
     spec = tool.spec
-    if all(getattr(spec, name) == value for name, value in changes.items()):
+    ours = isinstance(cast("object", tool), PythonTool)
+    if ours and all(getattr(spec, name) == value for name, value in changes.items()):
         return tool
     return ConfiguredTool(ToolSpec.model_validate({**spec.model_dump(), **changes}), tool)

@@ -16,11 +16,11 @@ from typing import Protocol, TypeAlias, TypeVar
 from loom_ia.core.errors import (
     InternalError,
     JournalCorrupted,
-    NewerJournal,
     RunExists,
     RunMoved,
 )
 from loom_ia.core.events.envelope import Draft, Event, Payload
+from loom_ia.core.events.fold import apply, begin
 from loom_ia.core.events.model import ModelResponded
 from loom_ia.core.events.run import RunStarted
 from loom_ia.core.events.tool import ToolCalled, ToolCompleted
@@ -301,26 +301,6 @@ def _is_late_fact(payload: Payload, run: RunState) -> bool:
             return step is not None and step.effect == "model_call" and not step.done
         case _:
             return False
-
-
-def begin(event: Event) -> RunState:
-    """Give the state of a run whose first event this is."""
-    payload = event.payload
-    if isinstance(payload, RunStarted):
-        return payload.begin(event)
-    raise NewerJournal(
-        "run {run_id} begins with {type} at {seq}, not with run.started",
-        run_id=event.run_id,
-        type=event.type,
-        seq=event.seq,
-    )
-
-
-def apply(run: RunState, fact: Draft | Event) -> RunState:
-    """Give what `run` is once this was written."""
-    payload = fact.payload
-    after = payload.evolve(run, fact)
-    return after.touched(fact.ts) if payload.BY_DRIVER else after
 
 
 def drafted(run: RunState, facts: Sequence[Payload], clock: Clock) -> tuple[RunState, list[Draft]]:
