@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from loom_ia.adapters.journals.jsonl import JsonlJournal
 from loom_ia.adapters.journals.memory import MemoryJournal
@@ -34,9 +33,15 @@ def make_on_disk(request: pytest.FixtureRequest) -> Callable[[Path], Journal]:
     return JOURNALS[request.param]
 
 
-@pytest_asyncio.fixture
+@pytest.fixture
 async def journal(make: Callable[[Path], Journal], tmp_path: Path) -> AsyncIterator[Journal]:
     """An empty journal of each kind."""
     opened = make(tmp_path)
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+def make_journal(tmp_path: Path) -> Callable[[str], Journal]:
+    """Open the journal of a kind in the folder of the test, as often as asked."""
+    return lambda kind: JOURNALS[kind](tmp_path)

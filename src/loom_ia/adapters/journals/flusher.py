@@ -56,9 +56,11 @@ class Flusher:
             asked = [self._waiting.get()]
             while not self._waiting.empty():
                 asked.append(self._waiting.get())
-            self._try()
-            _settle([waiter for waiter in asked if waiter is not None], self._failure)
-            if None in asked:
+            waiters = [waiter for waiter in asked if waiter is not None]
+            if waiters:
+                self._try()
+                _settle(waiters, self._failure)
+            if len(waiters) < len(asked):
                 return
 
     def _try(self) -> None:

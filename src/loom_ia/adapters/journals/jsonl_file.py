@@ -135,7 +135,7 @@ class SessionFile:
         try:
             with self._locked(deadline) as handle:
                 data = read_from(handle.number, 0)
-                lines = split(data[: whole(data)])
+                lines = split(data[: whole(data) or 0])
                 with self._runs.claiming([], self._session_id, opening=False, deadline=deadline):
                     self.path.unlink()
                     self._aside.unlink(missing_ok=True)
@@ -255,7 +255,7 @@ def end_of(descriptor: int, size: int, path: Path) -> End:
     for start in chunks_from_the_end(size):
         data = read_from(descriptor, start, size)
         lines = after_line_break(data) if start else data
-        end = whole(lines)
+        end = whole(lines, from_start=start == 0)
         if end:
             line = lines[lines.rfind(b"\n", 0, end - 1) + 1 : end - 1]
             head = head_of(line)

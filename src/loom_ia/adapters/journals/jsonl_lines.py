@@ -51,19 +51,25 @@ def following(line: bytes) -> int:
     return many if isinstance(many, int) else 0
 
 
-def whole(data: bytes) -> int:
+def whole(data: bytes, *, from_start: bool = True) -> int | None:
     """Measure the beginning of `data`, a series of lines, that holds whole batches only.
 
-    A line with a NUL was never written so: it is a page that a power cut kept from the disk.
+    None when `data` is only the end of a file, and too short to tell. A line with a NUL was never
+    written so: it is a page that a power cut kept from the disk, and its batch is not whole.
     """
+    kept = 0
     end = data.rfind(b"\n") + 1
     while end:
         start = data.rfind(b"\n", 0, end - 1) + 1
         line = data[start : end - 1]
-        if b"\0" not in line and not following(line):
-            return end
+        if b"\0" in line:
+            kept = 0
+        elif not following(line):
+            if kept:
+                return kept  # the batch before begins nowhere in the one that ends there
+            kept = end
         end = start
-    return 0
+    return kept if from_start else None
 
 
 def split(data: bytes) -> list[bytes]:

@@ -174,20 +174,15 @@ def _lines(path: Path, after: int) -> _Lines:
         size = 0 if descriptor is None else os.fstat(descriptor).st_size
         if descriptor is None or size == 0:
             return _Lines(1, [], torn=False)
-        first = 1
-        data = b""
-        for start in chunks_from_the_end(size) if after else (0,):
-            data = read_from(descriptor, start, size)
-            if start:
-                data = after_line_break(data)
-                head = head_of(data.partition(b"\n")[0])
-                if head is None or head.seq > after + 1 or not whole(data):
-                    continue
-                first = head.seq
-                break
-            first = 1
-        end = whole(data)
-        return _Lines(first, split(data[:end]), torn=end < len(data))
+        for start in chunks_from_the_end(size) if after else ():
+            data = after_line_break(read_from(descriptor, start, size))
+            head = head_of(data.partition(b"\n")[0])
+            end = whole(data, from_start=False)
+            if start and end and head is not None and head.seq <= after + 1:
+                return _Lines(head.seq, split(data[:end]), torn=end < len(data))
+        data = read_from(descriptor, 0, size)
+        end = whole(data) or 0
+        return _Lines(1, split(data[:end]), torn=end < len(data))
 
 
 def _entry(path: Path, session_id: SessionId) -> SessionEntry | None:
@@ -200,6 +195,8 @@ def _entry(path: Path, session_id: SessionId) -> SessionEntry | None:
             end = end_of(descriptor, status.st_size, path)
         except JournalCorrupted:
             end = None
+        if end is not None and end.last == 0:
+            return None
         ts = text_field(end.line, "ts") if end is not None else None
         if end is None or ts is None:
             lines = read_from(descriptor, 0).count(b"\n")

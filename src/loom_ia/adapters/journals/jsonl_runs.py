@@ -107,7 +107,7 @@ class RunIndex:
             data = self._path(session_id).read_bytes()
         except FileNotFoundError:
             return False
-        lines = split(data[: whole(data)])
+        lines = split(data[: whole(data) or 0])
         return any(run_started(line, session_id) == run_id for line in lines)
 
     def _begins(self, run_id: RunId) -> bool:

@@ -174,19 +174,25 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 
 def _create(connection: sqlite3.Connection, path: Path) -> None:
+    if _is_created(connection, path):  # asked without a lock, for a reader waits for no writer
+        return
     with transaction(connection):
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version > _VERSION:
-            raise NewerJournal(
-                "{path} has tables of version {version}; this version reads {known}",
-                path=path,
-                version=version,
-                known=_VERSION,
-            )
-        if version == _VERSION:
+        if _is_created(connection, path):
             return
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             raise JournalError("{path} belongs to another program: choose another file", path=path)
         for statement in _SCHEMA.split(";"):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {_VERSION}")
+
+
+def _is_created(connection: sqlite3.Connection, path: Path) -> bool:
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > _VERSION:
+        raise NewerJournal(
+            "{path} has tables of version {version}; this version reads {known}",
+            path=path,
+            version=version,
+            known=_VERSION,
+        )
+    return version == _VERSION
