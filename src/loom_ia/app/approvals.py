@@ -5,7 +5,7 @@ nothing is written and the request stays open.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from loom_ia.app.instance import Instance
@@ -87,6 +87,9 @@ async def _decide(
     instance: Instance, ruling: Ruling, fact: Callable[[Call], Payload]
 ) -> tuple[CallId, ...]:
     log, run = await instance.find(ruling.run_id, ruling.session_id)
+    if run.outcome is None and ruling.call_id is None:
+        # Named now, so that a race never makes the decision about another call.
+        ruling = replace(ruling, call_id=_chosen(run, None, instance.clock.now()).call_id)
     decided: list[CallId] = []
 
     def rule(run: RunState | None, now: datetime) -> Sequence[Payload]:

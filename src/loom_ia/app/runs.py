@@ -61,6 +61,7 @@ async def open_run(instance: Instance, order: Order) -> Opened:
     run_id = order.run_id or instance.clock.new_id()
     require_safe_id(run_id, "run id")
     session_id = order.session_id or run_id
+    require_safe_id(session_id, "session id")
     context = _storable_context(order.context)
     said = _said(order.message)
     log = instance.log(session_id)
