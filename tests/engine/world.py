@@ -32,6 +32,7 @@ from loom_ia.core.plan import agent_plan
 from loom_ia.core.ports.journal import DriverLocks, Journal
 from loom_ia.core.ports.tools import ToolContext
 from loom_ia.core.state import RunState
+from loom_ia.engine.log import SessionLog
 from loom_ia.engine.program import Approver, Program
 from loom_ia.testing.clock import ManualClock
 
@@ -251,6 +252,22 @@ async def run(
         instance, Order("clerk", message, session_id, run_id, approver=approver)
     )
     return await runs.drive(instance, opened.pen, opened.program)
+
+
+class Told:
+    """A follower that can be waited on until an event of some type was written."""
+
+    def __init__(self, log: SessionLog, event_type: str) -> None:
+        self._type = event_type
+        self._seen = asyncio.Event()
+        log.followers.append(self)
+
+    def written(self, events: Sequence[Event]) -> None:
+        if any(event.type == self._type for event in events):
+            self._seen.set()
+
+    async def __call__(self) -> None:
+        await self._seen.wait()
 
 
 @asynccontextmanager
