@@ -11,7 +11,7 @@ WORDS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
         "agents": frozenset({"none"}),
         "pending": frozenset({"none"}),
-        "what": frozenset({"run id", "session id", "tenant id"}),
+        "what": frozenset({"run id", "session id", "tenant id", "the name of a lock"}),
         "kind": frozenset({"a list", "a single value"}),
     }
 )

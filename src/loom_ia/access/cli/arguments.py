@@ -93,7 +93,13 @@ def command_line(args: argparse.Namespace, *words: str) -> str:
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    parser = _plain(prog="loom", description=_("Agents you can stop, resume and read."))
+    parser = _plain(
+        prog="loom",
+        description=_("Agents you can stop, resume and read."),
+        epilog=_(
+            "Exit codes: 0 completed, 1 not completed, 2 refused, 130 or 143 stopped by a signal."
+        ),
+    )
     _add_globals(parser)
     parser.add_argument("--version", action=_Version, nargs=0, help=_("show the version and exit"))
     commands = parser.add_subparsers(

@@ -44,14 +44,13 @@ async def decide(
     async with open_desk(args) as desk, resumable(desk, args, args.run, args.session):
         decided = await rule(desk, ruling)
         if not decided:
-            result = await desk.result(args.run, session_id=args.session)
-            tell(result, args)
+            _tell_standing(await desk.result(args.run, session_id=args.session), args)
             say(_("Nothing was decided: the run is over."))
             return REFUSED
         for call_id in decided:
             say(_("Decided    : {call_id}, by {by}", call_id=call_id, by=ruling.by))
         if args.no_wait:
-            tell_waiting(await desk.result(args.run, session_id=args.session), args)
+            _tell_standing(await desk.result(args.run, session_id=args.session), args)
             return COMPLETED
         return tell(await _go_on(desk, args), args)
 
@@ -69,7 +68,7 @@ async def _go_on(desk: "Desk", args: argparse.Namespace) -> "RunResult":
         return await desk.result(args.run, session_id=args.session)
 
 
-def tell_waiting(result: "RunResult", args: argparse.Namespace) -> None:
+def _tell_standing(result: "RunResult", args: argparse.Namespace) -> None:
     """Show where the run stands, without driving it."""
     from loom_ia.access.cli.summary import tell_status
     from loom_ia.access.cli.terminal import show_json

@@ -31,7 +31,7 @@ def refused(error: LoomError, args: argparse.Namespace) -> int:
     """Say what was refused and what to do about it; give the exit code."""
     for line in lines(error):
         prefix = "" if isinstance(error, ConfigError) else _("Error      : ")
-        say(printable(prefix + line))
+        say(printable(prefix + line.replace("\n", "\n" + " " * len(prefix))))
     if remedy := _remedy(error, args):
         say(printable(_("Remedy     : ") + remedy))
     return next((code for kind, code in EXITS if isinstance(error, kind)), REFUSED)

@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextvars import copy_context
 from importlib import import_module
 
 from loom_ia.access.cli import arguments, failures, terminal
@@ -21,6 +22,10 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that `argv` asks for (the words of the process) and give its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    return copy_context().run(_main, words)  # so that the language stays in here
+
+
+def _main(words: list[str]) -> int:
     speak(chosen(arguments.asked_language(words), os.environ))
     terminal.prepare()
     args = argparse.Namespace()
