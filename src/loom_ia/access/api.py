@@ -2,21 +2,24 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping
-from datetime import timedelta
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from loom_ia.app import approvals, cancel, reading, recovery, runs
+from loom_ia.app import sessions as sessions_
 from loom_ia.app.approvals import Ruling
 from loom_ia.app.instance import Instance
 from loom_ia.app.recovery import RecoveryReport
 from loom_ia.app.runs import Order
+from loom_ia.app.sessions import RunFilter
 from loom_ia.assembly.host import Host
 from loom_ia.config.load import LoadedConfig, load_config, prepare_config
 from loom_ia.config.root import LoomConfig
 from loom_ia.core.events.envelope import Event
+from loom_ia.core.events.query import EventQuery
 from loom_ia.core.ids import CallId, RunId, SessionId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.caller import CallerContext
@@ -24,8 +27,12 @@ from loom_ia.core.model.messages import Message
 from loom_ia.core.ports.clock import Clock
 from loom_ia.core.ports.journal import Journal
 from loom_ia.core.ports.models import ModelClient
-from loom_ia.core.state.run import RunState
+from loom_ia.core.state.run import RunState, Status
+from loom_ia.core.views.inspect import InspectTree as Trace
+from loom_ia.core.views.inspect import inspect_tree as trace
+from loom_ia.core.views.report import UsageReport
 from loom_ia.core.views.result import RunResult, run_result
+from loom_ia.core.views.sessions import RunPage, SessionDeletion, SessionInfo
 from loom_ia.engine.clock import SystemClock
 from loom_ia.engine.program import Approver
 from loom_ia.engine.streaming import LiveItem
@@ -240,6 +247,21 @@ class Loom:
         """Recover again and again until cancelled, every `interval` seconds (half a lease)."""
         await recovery.watch(self._instance, interval=interval)
 
+    async def submit(
+        self,
+        agent: str,
+        message: str | Message,
+        *,
+        session_id: SessionId | None = None,
+        run_id: RunId | None = None,
+        context: CallerContext | None = None,
+    ) -> RunId:
+        """Open a run, drive it in the background, and return its id once it is written.
+
+        Leaving `async with` waits for it. Raises as `run`.
+        """
+        return await runs.submit(self._instance, Order(agent, message, session_id, run_id, context))
+
     # -- reading ----------------------------------------------------------------------------------
 
     async def result(self, run_id: RunId, *, session_id: SessionId | None = None) -> RunResult:
@@ -258,6 +280,64 @@ class Loom:
         return await reading.events(
             self._instance, run_id, session_id=session_id, after_seq=after_seq
         )
+
+    async def follow(
+        self, run_id: RunId, *, session_id: SessionId | None = None, after_seq: int = 0
+    ) -> AsyncIterator[Event]:
+        """Give the events of a run that follow `after_seq`, then new ones until the run is over."""
+        followed = reading.follow(
+            self._instance, run_id, session_id=session_id, after_seq=after_seq
+        )
+        async for event in followed:
+            yield event
+
+    async def query(self, query: EventQuery) -> list[Event]:
+        """Search the journal."""
+        return await self._instance.journal.query(query)
+
+    async def trace(self, run_id: RunId, *, session_id: SessionId | None = None) -> Trace:
+        """Read a run as a tree: its steps, the calls of models and tools, and what they cost."""
+        return trace(await self.events(run_id, session_id=session_id))
+
+    async def report(
+        self, run_id: RunId | None = None, *, session_id: SessionId | None = None
+    ) -> UsageReport:
+        """Report what a run and those below it consumed, or a whole session without `run_id`."""
+        return await reading.report(self._instance, run_id, session_id=session_id)
+
+    async def runs(
+        self,
+        *,
+        agent: str | None = None,
+        status: Sequence[Status | str] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 50,
+        sessions: int = 50,
+    ) -> RunPage:
+        """List runs, the latest first: at most `limit`, found in at most `sessions` sessions."""
+        wanted = RunFilter(agent, tuple(map(Status, status)), since, until, limit, sessions)
+        return await sessions_.runs(self._instance, wanted)
+
+    # -- sessions ---------------------------------------------------------------------------------
+
+    async def sessions(
+        self, *, after: SessionId | None = None, limit: int = 100
+    ) -> tuple[SessionInfo, ...]:
+        """Describe sessions in the order of their ids, starting after `after`."""
+        return await sessions_.sessions(self._instance, after=after, limit=limit)
+
+    async def session(self, session_id: SessionId) -> SessionInfo:
+        """Describe one session; raises `UnknownSession`."""
+        return await sessions_.session(self._instance, session_id)
+
+    async def export_session(self, session_id: SessionId) -> str:
+        """Write a session as JSON Lines, one event each; raises `UnknownSession`."""
+        return await sessions_.export(self._instance, session_id)
+
+    async def delete_session(self, session_id: SessionId) -> SessionDeletion:
+        """Remove a session for good; raises `UnknownSession`, and `SessionBusy` while it works."""
+        return await sessions_.delete(self._instance, session_id)
 
     def _go_on(self, run_id: RunId, decided: tuple[CallId, ...]) -> None:
         if decided:

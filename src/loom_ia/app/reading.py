@@ -1,8 +1,14 @@
-"""Reading the journal of a run."""
+"""Reading the journal of a run, once or as it grows."""
+
+from collections.abc import AsyncIterator
 
 from loom_ia.app.instance import Instance
+from loom_ia.app.sessions import session_events
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.ids import RunId, SessionId
+from loom_ia.core.views.report import UsageReport, usage_report
+from loom_ia.engine.log import SessionLog
+from loom_ia.engine.streaming import Feed
 
 
 async def events(
@@ -22,3 +28,55 @@ async def events(
     if root == run_id:
         return [event for event in stored if event.root_run_id == root]
     return [event for event in stored if event.run_id == run_id]
+
+
+async def follow(
+    instance: Instance,
+    run_id: RunId,
+    *,
+    session_id: SessionId | None = None,
+    after_seq: int = 0,
+    poll: float = 0.5,
+) -> AsyncIterator[Event]:
+    """Give the events of a run that follow `after_seq`, then new ones until the run is over.
+
+    What this instance writes comes at once; what others write is looked for every `poll` seconds.
+    Raises `UnknownRun`.
+    """
+    log, run = await instance.find(run_id, session_id)
+    root = run.header.root_run_id
+    feed = Feed(log, root, cursor=after_seq)
+    feed.attach()
+    try:
+        while True:
+            closed = _is_over(log, run_id)
+            async for item in feed.ready():
+                if isinstance(item, Event) and run_id in {root, item.run_id}:
+                    yield item
+            if closed:
+                return
+            await feed.wait(poll)
+            await log.catch_up()
+    finally:
+        feed.detach()
+
+
+def _is_over(log: SessionLog, run_id: RunId) -> bool:
+    run = log.run(run_id)
+    return run is None or run.outcome is not None
+
+
+async def report(
+    instance: Instance, run_id: RunId | None, *, session_id: SessionId | None = None
+) -> UsageReport:
+    """Report what a run and those below it consumed, or a whole session without `run_id`.
+
+    Raises `UnknownRun`, `UnknownSession`, and `ValueError` when neither is given.
+    """
+    if run_id is not None:
+        _, run = await instance.find(run_id, session_id)
+        found = await events(instance, run_id, session_id=session_id)
+        return usage_report(found, run.header.session_id, run_id)
+    if session_id is None:
+        raise ValueError("a report needs a run id or a session id")
+    return usage_report(await session_events(instance, session_id), session_id)

@@ -174,6 +174,25 @@ async def resume(
         instance.leave(run_id)
 
 
+async def submit(instance: Instance, order: Order) -> RunId:
+    """Open a run and drive it in the background; it is written when this returns.
+
+    Raises as `open_run`. The instance waits for it when it closes.
+    """
+    opened = await open_run(instance, order)
+    await opened.pen.commit(sync=True)
+    job = _drive_in_background(instance, opened)
+    instance.start_job(asyncio.create_task(job))
+    return opened.pen.run_id
+
+
+async def _drive_in_background(instance: Instance, opened: Opened) -> None:
+    try:
+        await drive(instance, opened.pen, opened.program)
+    except LoomError as error:
+        _logger.warning("run %s stopped: %s", opened.pen.run_id, type(error).__name__)
+
+
 async def resume_in_background(instance: Instance, run_id: RunId) -> None:
     """Go on with a run after a decision; a failure is logged, since nobody waits for it."""
     try:

@@ -12,8 +12,9 @@
     ├── OutsideError           the outside world is at fault
     │   ├── ModelError         carries the kind that decides retry and fallback
     │   └── ToolError          a message that a tool addresses to the model
-    ├── RaceError              somebody else acts on the same run
+    ├── RaceError              somebody else acts on the same run or session
     │   ├── ClaimConflict      another driver holds the lease
+    │   ├── SessionBusy        a run of the session is being driven
     │   └── RunMoved           the run was closed by somebody else
     ├── JournalError           the journal is at fault
     │   ├── JournalCorrupted   damage in the middle, with its place
@@ -178,6 +179,10 @@ class ClaimConflict(RaceError):
         self.run_id = run_id
         self.worker_id = worker_id
         self.lease_until = lease_until
+
+
+class SessionBusy(RaceError):
+    """A run of the session is being driven, so the session cannot be deleted."""
 
 
 class RunMoved(RaceError):

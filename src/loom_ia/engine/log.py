@@ -18,6 +18,7 @@ from loom_ia.core.errors import (
     JournalCorrupted,
     RunExists,
     RunMoved,
+    UnknownSession,
 )
 from loom_ia.core.events.envelope import Draft, Event, Payload
 from loom_ia.core.events.fold import apply, begin
@@ -117,6 +118,10 @@ class SessionLog:
             outcome = await writing
         self._stale = False
         if isinstance(outcome, SequenceConflict):
+            if not outcome.tail:
+                raise UnknownSession(
+                    "session {session_id} was deleted meanwhile", session_id=self.session_id
+                )
             self._take(outcome.tail)
         else:
             self.state.last_seq = outcome

@@ -6,6 +6,7 @@ that what was shown of the answer is dropped rather than left with a hole.
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, TypeAlias
@@ -21,15 +22,22 @@ _CAPACITY: Final = 2048
 
 
 class Feed:
-    """Follows one run and those below it. Attach it with `async with` or `attach`/`detach`."""
+    """Follows one run and those below it, from now on, or from the place after `cursor`."""
 
-    def __init__(self, log: SessionLog, root_run_id: RunId, *, capacity: int = _CAPACITY) -> None:
+    def __init__(
+        self,
+        log: SessionLog,
+        root_run_id: RunId,
+        *,
+        capacity: int = _CAPACITY,
+        cursor: int | None = None,
+    ) -> None:
         self._log = log
         self._root = root_run_id
         self._capacity = capacity
         self._items: deque[LiveItem] = deque()
-        self._cursor = log.state.last_seq  # the last place given, or read over
-        self._behind = False
+        self._cursor = log.state.last_seq if cursor is None else cursor
+        self._behind = cursor is not None
         self._wake = asyncio.Event()
         self._ended = False
 
@@ -75,23 +83,37 @@ class Feed:
     async def items(self) -> AsyncIterator[LiveItem]:
         """Give what comes, in order, until the end."""
         while True:
-            while self._items:
-                item = self._items.popleft()
-                if isinstance(item, Event):
-                    if item.seq <= self._cursor:
-                        continue
-                    self._cursor = item.seq
-                    if item.root_run_id != self._root:
-                        continue
+            ended = self._ended
+            async for item in self.ready():
                 yield item
+            if ended:
+                return
+            await self.wait()
+
+    async def ready(self) -> AsyncIterator[LiveItem]:
+        """Give what came already, without waiting for more."""
+        while self._items or self._behind:
             if self._behind:
                 for item in await self._missed():
                     yield item
                 continue
-            if self._ended:
-                return
-            self._wake.clear()
-            await self._wake.wait()
+            item = self._items.popleft()
+            if isinstance(item, Event):
+                if item.seq <= self._cursor:
+                    continue
+                self._cursor = item.seq
+                if item.root_run_id != self._root:
+                    continue
+            yield item
+
+    async def wait(self, timeout: float | None = None) -> None:
+        """Wait for something new, at most `timeout` seconds."""
+        if self._items or self._behind or self._ended:
+            return
+        self._wake.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._wake.wait()
 
     async def _missed(self) -> list[LiveItem]:
         self._behind = False  # from here on, new items queue up again

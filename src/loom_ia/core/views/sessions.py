@@ -1,0 +1,98 @@
+"""What a session holds, and what a listing of runs shows."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from loom_ia.core.events.envelope import Event
+from loom_ia.core.events.fold import apply, begin
+from loom_ia.core.ids import RunId, SessionId
+from loom_ia.core.model.base import Value
+from loom_ia.core.model.usage import Usage
+from loom_ia.core.state.run import Failed, RunState, Status
+from loom_ia.core.views.result import PendingApproval, pending_approval
+
+
+class RunListed(Value):
+    """One run of a listing; times in UTC, `cost_usd` in dollars."""
+
+    run_id: RunId
+    session_id: SessionId
+    agent: str
+    status: Status
+    parent_run_id: RunId | None = None
+    started_at: datetime
+    updated_at: datetime
+    iterations: int
+    usage: Usage
+    cost_usd: float
+    error_type: str | None = None
+
+
+class RunPage(Value):
+    """Some runs, the latest first; `truncated` when older ones may match.
+
+    `scanned` counts the sessions that were read to find them.
+    """
+
+    runs: tuple[RunListed, ...]
+    scanned: int
+    truncated: bool
+
+
+class SessionInfo(Value):
+    """A session: its runs, oldest first, and what waits for a human in it."""
+
+    session_id: SessionId
+    last_seq: int
+    updated_at: datetime
+    runs: tuple[RunListed, ...]
+    pending_approvals: tuple[PendingApproval, ...] = ()
+
+
+class SessionDeletion(Value):
+    """What a deletion removed."""
+
+    session_id: SessionId
+    events: int
+    artifacts: int = 0
+
+
+def run_listed(run: RunState, updated_at: datetime) -> RunListed:
+    """Show a run in a listing."""
+    outcome = run.outcome
+    return RunListed(
+        run_id=run.run_id,
+        session_id=run.header.session_id,
+        agent=run.header.agent,
+        status=run.status,
+        parent_run_id=run.header.parent_run_id,
+        started_at=run.header.started_at,
+        updated_at=updated_at,
+        iterations=run.iterations,
+        usage=run.spent.usage,
+        cost_usd=run.spent.cost,
+        error_type=outcome.error_type if isinstance(outcome, Failed) else None,
+    )
+
+
+def session_info(events: Iterable[Event], session_id: SessionId) -> SessionInfo | None:
+    """Describe a session from its events; None when it has none."""
+    runs: dict[RunId, RunState] = {}
+    touched: dict[RunId, datetime] = {}
+    last: Event | None = None
+    for event in events:
+        run = runs.get(event.run_id)
+        runs[event.run_id] = begin(event) if run is None else apply(run, event)
+        touched[event.run_id] = event.ts
+        last = event
+    if last is None:
+        return None
+    return SessionInfo(
+        session_id=session_id,
+        last_seq=last.seq,
+        updated_at=last.ts,
+        runs=tuple(run_listed(run, touched[run_id]) for run_id, run in runs.items()),
+        pending_approvals=tuple(
+            pending_approval(run.run_id, call) for run in runs.values() for call in run.pending
+        ),
+    )
