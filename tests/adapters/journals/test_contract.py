@@ -60,6 +60,16 @@ async def test_any_text_reads_back_equal(journal: Journal, text: str) -> None:
     assert await journal.read("acme", "session-1") == written
 
 
+async def test_an_unknown_type_is_kept_opaque(journal: Journal) -> None:
+    """An event of a newer version comes back with its name and all that it holds."""
+    data = {"deep": {"list": [1, "é", None, 1.5]}, "following": 3, "payload": {"seq": 1}}
+    written = placed([Opaque(name="future.thing", data=data), said("then")])
+    await journal.append(written, expected=0, sync=True)
+    found = await journal.read("acme", "session-1")
+    assert found == written
+    assert (found[0].type, found[0].category) == ("future.thing", "unknown")
+
+
 @pytest.mark.parametrize(("after", "left"), [(0, 5), (2, 3), (4, 1), (5, 0), (9, 0)])
 async def test_reading_after_a_place(journal: Journal, after: int, left: int) -> None:
     """A read gives only what follows the place that the reader knows."""

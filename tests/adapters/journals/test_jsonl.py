@@ -16,6 +16,7 @@ from loom_ia.core.errors import (
     JournalBusy,
     JournalCorrupted,
     JournalError,
+    NewerJournal,
     RunExists,
     UnusableId,
 )
@@ -334,6 +335,16 @@ async def test_lines_of_another_writer_are_understood(root: Path) -> None:
     assert await journal.read("acme", "session-1") == [event]
     assert await journal.append(events(1, after=1), expected=1, sync=False) == 2
     assert len(await journal.query(EventQuery("acme", types=("message.user",)))) == 2
+    await journal.close()
+
+
+async def test_a_line_of_another_schema_version_is_refused(root: Path, written: bytes) -> None:
+    """What this version cannot read as it was meant is not read at all."""
+    line = written.replace(b'{"seq":2,', b'{"seq":2,"schema_version":2,')
+    session_file(root).write_bytes(line)
+    journal = JsonlJournal(root)
+    with pytest.raises(NewerJournal, match="schema version 2"):
+        await journal.read("acme", "session-1")
     await journal.close()
 
 

@@ -139,9 +139,8 @@ async def test_damage_is_refused_with_its_place(
 async def test_a_gap_is_refused(journal: SqliteJournal, path: Path) -> None:
     """A missing row is damage."""
     await journal.append(events(2, after=1), expected=1, sync=False)
-    ask_and_commit = sqlite3.connect(path, isolation_level=None)
-    ask_and_commit.execute("DELETE FROM lines WHERE seq = 2")
-    ask_and_commit.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("DELETE FROM lines WHERE seq = 2")
     with pytest.raises(JournalCorrupted, match="event 2 is due, not 3"):
         await journal.read("acme", "session-1")
 
