@@ -1,0 +1,87 @@
+"""The fields of a Pydantic model, in words."""
+
+import inspect
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, MinLen
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from typing_extensions import TypeAliasType
+
+from scripts.pages.markdown import anchor
+
+_NAMES = {
+    str: "text",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    datetime: "instant (RFC 3339, UTC)",
+    NoneType: "`null`",
+    Any: "any JSON",
+}
+
+
+def type_text(annotation: Any) -> str:
+    """Name a type as a reader of JSON or YAML would; a model is a link to its heading."""
+    if isinstance(annotation, TypeAliasType):
+        return "any JSON" if annotation.__name__ == "JsonValue" else type_text(annotation.__value__)
+    if annotation in _NAMES:
+        return _NAMES[annotation]
+    arguments = get_args(annotation)
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return type_text(arguments[0])
+    if origin is Literal:
+        return " or ".join(f"`{json.dumps(value)}`" for value in arguments)
+    if origin is Union or origin is UnionType:
+        return " or ".join(type_text(member) for member in arguments)
+    if origin in {tuple, list}:
+        return f"list of {type_text(arguments[0])}"
+    if origin is dict:
+        value = type_text(arguments[1])
+        return "JSON object" if value == "any JSON" else f"mapping of {value}"
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        return f"[{annotation.__name__}](#{anchor(annotation.__name__)})"
+    raise TypeError(f"no words for the type {annotation!r}")
+
+
+def bounds_text(field: FieldInfo) -> str:
+    """Say what a value must satisfy beyond its type."""
+    said: list[str] = []
+    for rule in field.metadata:
+        match rule:
+            case Gt():
+                said.append(f"more than {rule.gt}")
+            case Ge():
+                said.append(f"{rule.ge} or more")
+            case MinLen():
+                said.append("not empty")
+            case _:
+                pattern = getattr(rule, "pattern", None)
+                if pattern:
+                    said.append(f"matches `{pattern}`")
+    return ", ".join(said)
+
+
+def default_text(field: FieldInfo) -> str:
+    """Say what stands when nothing is given."""
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True, validated_data={})
+    if isinstance(value, BaseModel):
+        return "its own defaults"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return f"`{json.dumps(value)}`"
+
+
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Give the models that a type names, in the order in which it names them."""
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from models_in(argument)

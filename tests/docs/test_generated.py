@@ -1,0 +1,64 @@
+"""The generated pages are those that the code gives now."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from loom_ia.core.events.catalogue import CATALOGUE
+from scripts import reference
+from scripts.pages import configuration, diagrams, events, meanings
+from tests.docs.blocks import ROOT
+
+
+@pytest.mark.parametrize("file", list(reference.expected()), ids=lambda file: file.name)
+def test_a_generated_page_is_fresh(file: Path) -> None:
+    """Each generated page or region is what `python scripts/reference.py` would write."""
+    assert file.read_text("utf-8") == reference.expected()[file]
+
+
+def test_a_stale_page_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--check` fails while a page differs from what the code says, and writing mends it."""
+    monkeypatch.setattr(reference, "DOCS", tmp_path)
+    monkeypatch.setattr(reference, "ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("<!-- generated: moves -->\nold\n<!-- end -->\n", "utf-8")
+    assert reference.main(["--check"]) == 1
+    assert "old" in page.read_text("utf-8")
+    assert reference.main([]) == 0
+    assert reference.main(["--check"]) == 0
+    assert "`CallModel`" in page.read_text("utf-8")
+
+
+def test_every_event_has_its_section() -> None:
+    """The page of the events has each type of the catalogue."""
+    text = events.text()
+    assert [name for name in CATALOGUE if f"\n### {name}\n" not in text] == []
+
+
+def test_facets_are_read_whole() -> None:
+    """A facet that is given only at times is listed too."""
+    section = events.text().split("\n### tool.completed\n")[1].split("\n### ")[0]
+    assert "- Facets: `tool_name`, `latency_ms`, `is_error`, `outcome`." in section
+
+
+@pytest.mark.parametrize("change", ["lost", "unknown"])
+def test_each_key_has_one_meaning(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key without a meaning, or a meaning without its key, stops the generator."""
+    said = dict(meanings.MEANINGS)
+    if change == "lost":
+        del said["storage.events.path"]
+    else:
+        said["storage.events.colour"] = "None."
+    monkeypatch.setattr(configuration, "MEANINGS", said)
+    with pytest.raises(ValueError, match=r"storage\.events\.(path|colour)"):
+        configuration.text()
+
+
+def test_every_package_is_drawn_once() -> None:
+    """The layers hold each package that exists, and the core is the lowest."""
+    boxes = re.findall(r'\["(.*)"\]', diagrams.layers())
+    drawn = [name for box in boxes for name in box.split("  ·  ")]
+    packages = (ROOT / "src" / "loom_ia").iterdir()
+    assert sorted(drawn) == sorted(p.name for p in packages if (p / "__init__.py").exists())
+    assert boxes[-1] == "core"
