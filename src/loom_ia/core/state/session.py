@@ -47,7 +47,11 @@ class RunView:
 
     def is_same(self, other: "RunView") -> bool:
         """Whether nothing was written between the two that a decision could see."""
-        return self.run is other.run and self.history is other.history
+        return (
+            self.run is other.run
+            and self.history is other.history
+            and self.pending_elsewhere == other.pending_elsewhere
+        )
 
 
 class SessionState:
