@@ -22,7 +22,10 @@ PAGES = {
     "command-line": command_line.text,
     "errors": errors.text,
 }
-_REGION = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(\n<!-- end -->)", re.DOTALL)
+_END = "<!-- end -->"
+_REGION = re.compile(
+    rf"(?P<start><!-- generated: (?P<name>[\w-]+) -->)\n(?:(?!{_END}).)*{_END}", re.DOTALL
+)
 
 
 def main(argv: list[str]) -> int:
@@ -55,7 +58,7 @@ def expected() -> dict[Path, str]:
 
 
 def _filled(region: re.Match[str]) -> str:
-    return f"{region[1]}{REGIONS[region['name']]()}{region[3]}"
+    return f"{region['start']}\n{REGIONS[region['name']]()}\n{_END}"
 
 
 if __name__ == "__main__":

@@ -26,7 +26,10 @@ _NAMES = {
 
 
 def type_text(annotation: Any) -> str:
-    """Name a type as a reader of JSON or YAML would; a model is a link to its heading."""
+    """Name a type as a reader of JSON or YAML would; a model is a link to its heading.
+
+    A type without a word of its own keeps its Python name.
+    """
     if isinstance(annotation, TypeAliasType):
         return "any JSON" if annotation.__name__ == "JsonValue" else type_text(annotation.__value__)
     if annotation in _NAMES:
@@ -46,7 +49,7 @@ def type_text(annotation: Any) -> str:
         return "JSON object" if value == "any JSON" else f"mapping of {value}"
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
         return f"[{annotation.__name__}](#{anchor(annotation.__name__)})"
-    raise TypeError(f"no words for the type {annotation!r}")
+    return f"`{getattr(annotation, '__name__', annotation)}`"
 
 
 def bounds_text(field: FieldInfo) -> str:

@@ -1,6 +1,7 @@
 """Somebody who follows a page from its top, in an empty folder, with the installed `loom`."""
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -12,7 +13,8 @@ import pytest
 from tests.docs.blocks import ROOT, Block, commands
 from tests.docs.shown import matches, with_real_ids
 
-_KEPT = ("PATH", "SYSTEMROOT", "TMPDIR", "USER")
+_KEPT = ("PYTHONPATH", "TMPDIR", "USER")
+_KILLED = re.compile(r"bash: (line \d+: +)?\d+ Killed\b")
 _COPIED = ("Makefile", "pyproject.toml", "constraints.txt", "examples")
 
 
@@ -98,7 +100,7 @@ class Reader:
 
 def _as_on_terminal(line: str) -> str:
     """Say a death by signal as an interactive shell does: in one word."""
-    return "Killed" if line.startswith("bash: line ") and " Killed " in line else line
+    return "Killed" if _KILLED.match(line) else line
 
 
 def _write_make(programs: Path, clone: Path) -> None:

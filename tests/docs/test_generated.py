@@ -22,12 +22,18 @@ def test_a_stale_page_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(reference, "DOCS", tmp_path)
     monkeypatch.setattr(reference, "ROOT", tmp_path)
     page = tmp_path / "page.md"
-    page.write_text("<!-- generated: moves -->\nold\n<!-- end -->\n", "utf-8")
+    page.write_text(
+        "<!-- generated: layers -->\n<!-- end -->\nkept\n"
+        "<!-- generated: moves -->\nold\n<!-- end -->\n",
+        "utf-8",
+    )
     assert reference.main(["--check"]) == 1
     assert "old" in page.read_text("utf-8")
     assert reference.main([]) == 0
     assert reference.main(["--check"]) == 0
-    assert "`CallModel`" in page.read_text("utf-8")
+    text = page.read_text("utf-8")
+    assert text.index('"core"') < text.index("\nkept\n") < text.index("`CallModel`")
+    assert "old" not in text
 
 
 def test_every_event_has_its_section() -> None:
