@@ -20,6 +20,7 @@ from loom_ia.core.errors import (
     RunMoved,
     UnknownSession,
 )
+from loom_ia.core.events.artifact import ArtifactStored
 from loom_ia.core.events.envelope import Draft, Event, Payload
 from loom_ia.core.events.fold import apply, begin
 from loom_ia.core.events.model import ModelResponded
@@ -77,12 +78,10 @@ class SessionLog:
     async def flush(self) -> None:
         """Make everything that was written survive a power cut."""
         if self._unflushed:
-            self._unflushed = False
-            try:
-                await self.journal.flush()
-            except BaseException:
-                self._unflushed = True
-                raise
+            covered = self.state.last_seq
+            await self.journal.flush()
+            if self.state.last_seq == covered:  # else more was written while it was under way
+                self._unflushed = False
 
     async def append(self, run_id: RunId, rule: Rule, *, sync: bool) -> RunState:
         """Write what `rule` gives for the run as it is now, and return the run that follows.
@@ -244,11 +243,20 @@ class Pen:
                     await self._write_late_facts()
                     raise
                 head, after = self._led_by(first)
-                if await log.write_locked(after, [*head, *self._staged], sync=sync):
-                    break
-            self._staged = []
-            self._opening = False
-            self._base = self._ahead = after
+                try:
+                    written = await log.write_locked(after, [*head, *self._staged], sync=sync)
+                except asyncio.CancelledError:
+                    if log.run(self.run_id) is after:  # the write was done all the same
+                        self._is_written(after)
+                    raise
+                if written:
+                    self._is_written(after)
+                    return
+
+    def _is_written(self, run: RunState) -> None:
+        self._staged = []
+        self._opening = False
+        self._base = self._ahead = run
 
     async def abandon(self) -> None:
         """Drop what is staged, save for what really happened, which is written.
@@ -298,7 +306,7 @@ class Pen:
 def _is_late_fact(payload: Payload, run: RunState) -> bool:
     """Whether it tells the end of what the journal says was begun and that is not known yet."""
     match payload:
-        case ToolCompleted():
+        case ToolCompleted() | ArtifactStored():
             call = run.call(payload.call_id)
             return call is not None and call.launches > 0 and not call.is_settled
         case ModelResponded():
