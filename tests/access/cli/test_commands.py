@@ -260,3 +260,12 @@ def test_control_characters_are_shown_not_obeyed() -> None:
         terminal.printable("é\u202f€\t\x1b[31m\u202e\u0085\n")
         == "é\u202f€\t\\x1b[31m\\u202e\\x85\n"
     )
+
+
+def test_an_answer_that_cannot_be_written_is_a_failure(mail: Path) -> None:
+    """On a full disk the command exits with 1 and one line, not with a traceback."""
+    with Path("/dev/full").open("wb") as full:
+        process = Shell(mail).start("run", "echo", "bonjour", "-q", stdout=full)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert re.fullmatch(r"Unexpected : OSError: .* \(run it again with .*\)\n", err.decode())

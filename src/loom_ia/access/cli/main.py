@@ -1,8 +1,8 @@
 """The command `loom`: finds the command that is asked for, and says what it refuses.
 
-Nothing heavy is imported here, so that `loom --help` answers at once. What a command raises ends
-as one line and a code, never as a traceback, unless `--debug` or `LOOM_DEBUG` asks for it. A fault
-of ours exits with 1: 2 promises that nothing was begun.
+Nothing heavy is imported here, so that `loom --help` answers at once. What a command refuses ends
+as one line and a code, never as a traceback; so does a fault of ours, unless `--debug` or
+`LOOM_DEBUG` asks for it, with 1 as its code: 2 promises that nothing was begun.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from contextvars import copy_context
 from importlib import import_module
 
 from loom_ia.access.cli import arguments, failures, terminal
-from loom_ia.core.errors import LoomError
+from loom_ia.core.errors import InternalError, LoomError
 from loom_ia.i18n import chosen, speak
 
 INTERRUPTED = 130
@@ -38,7 +38,7 @@ def _main(words: list[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except LoomError as error:
-        if arguments.is_debug(args):
+        if isinstance(error, InternalError) and arguments.is_debug(args):
             raise
         return failures.refused(error, args)
     except Exception as error:  # said in one line: the trace is for who asks for it

@@ -1,8 +1,13 @@
 """`loom recover`: go on with every run that is open and that nobody drives."""
 
 import argparse
+import asyncio
+from typing import TYPE_CHECKING, Any
 
 from loom_ia.i18n import translate as _
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +21,20 @@ def execute(args: argparse.Namespace) -> int:
     """Take up what was left."""
     from loom_ia.access.cli.desk import perform
 
-    return perform(_watch(args) if args.watch else _recover(args))
+    return perform(_told(args, _watch(args) if args.watch else _recover(args)))
+
+
+async def _told(args: argparse.Namespace, work: "Coroutine[Any, Any, int]") -> int:
+    """Say, when a signal stops the work, how to go on."""
+    from loom_ia.access.cli.arguments import command_line
+    from loom_ia.access.cli.terminal import say
+
+    try:
+        return await work
+    except asyncio.CancelledError:
+        command = command_line(args, "recover")
+        say(_("Interrupted: what was under way can be taken up with {command}", command=command))
+        raise
 
 
 async def _watch(args: argparse.Namespace) -> int:

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from loom_ia.i18n import translate as _
 
@@ -34,10 +34,15 @@ def execute(args: argparse.Namespace) -> int:
 def _message(written: str) -> str:
     from loom_ia.core.errors import CallerError
 
-    text = sys.stdin.read().removesuffix("\n") if written == "-" else written
+    text = _standard_input() if written == "-" else written
     if not text.strip():
         raise CallerError("the message is empty")
     return text
+
+
+def _standard_input() -> str:
+    source: TextIO | None = sys.stdin
+    return source.read().removesuffix("\n") if source is not None else ""
 
 
 async def _run(args: argparse.Namespace, message: str) -> int:

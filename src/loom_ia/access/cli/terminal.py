@@ -27,7 +27,8 @@ def prepare() -> None:
 def finish() -> None:
     """Write what is still held back; nobody may be there to read it."""
     for stream in (sys.stdout, sys.stderr):
-        _write(stream, "")
+        with contextlib.suppress(OSError):  # it was said when it happened
+            _write(stream, "")
 
 
 def say(text: str = "") -> None:
@@ -74,6 +75,9 @@ def _write(stream: TextIO | None, text: str) -> None:
         stream.flush()
     except BrokenPipeError:
         _abandon(stream)
+    except OSError:  # a full disk: an answer that is lost is a failure
+        _abandon(stream)
+        raise
 
 
 def _abandon(stream: TextIO) -> None:
