@@ -6,7 +6,7 @@ The words after the language say what a test does with a block:
     console exit=1        the same, and the last command ends with this code
     console no-test       shown only: it cannot run inside a test
     LANGUAGE file=PATH    what is written to this file before going on
-    LANGUAGE append=PATH  what is added to the end of this file
+    LANGUAGE append=PATH  what is added to the end of this file, two lines below
     python run            run as a script; a `text output` block right after it is what it prints
     python, yaml, json    read, to see that they are what they say
     python entry          the same, for the entries of a table

@@ -45,7 +45,7 @@ class Reader:
             self._target(path).write_text(block.text, "utf-8")
         elif path := block.option("append"):
             with self._target(path).open("a", encoding="utf-8") as file:
-                file.write(block.text)
+                file.write(f"\n\n{block.text}")
         elif block.language == "console" and "no-test" not in block.words:
             self._type(block)
         elif block.language == "python" and "run" in block.words:
