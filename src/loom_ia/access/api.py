@@ -68,6 +68,7 @@ class Loom:
             worker_id=f"worker-{secrets.token_hex(6)}",
             lease=timedelta(seconds=settings.lease),
             programs=self._host.programs,
+            artifacts=self._host.artifacts,
             shutdown_timeout=settings.shutdown_timeout,
         )
 
@@ -318,6 +319,10 @@ class Loom:
         """List runs, the latest first: at most `limit`, found in at most `sessions` sessions."""
         wanted = RunFilter(agent, tuple(map(Status, status)), since, until, limit, sessions)
         return await sessions_.runs(self._instance, wanted)
+
+    async def artifact(self, uri: str) -> bytes:
+        """Read a file by its `artifact://` address; raises `UnknownArtifact`."""
+        return await self._host.artifacts.get(uri)
 
     # -- sessions ---------------------------------------------------------------------------------
 

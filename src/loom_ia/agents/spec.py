@@ -67,6 +67,7 @@ class PythonTool(_Spec):
     approval: ApprovalMode | None = None
     idempotent: bool | None = None
     on_unknown: OnUnknown | None = None
+    offload_over: int | None = Field(default=None, gt=0)
 
     @property
     def overrides(self) -> dict[str, Any]:

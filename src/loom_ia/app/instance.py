@@ -9,6 +9,7 @@ from typing import Final
 
 from loom_ia.core.errors import RunExists, UnknownAgent, UnknownRun
 from loom_ia.core.ids import RunId, SessionId, TenantId
+from loom_ia.core.ports.artifacts import ArtifactStore
 from loom_ia.core.ports.clock import Clock
 from loom_ia.core.ports.journal import HeldLock, Journal
 from loom_ia.core.state.run import RunState
@@ -40,6 +41,7 @@ class Instance:
     worker_id: str
     lease: timedelta
     programs: Callable[[], Mapping[str, Program]]
+    artifacts: ArtifactStore | None = None
     shutdown_timeout: float = 30.0
     driven: dict[RunId, Driven] = field(default_factory=dict[RunId, Driven])
     strays: Strays = field(default_factory=Strays)

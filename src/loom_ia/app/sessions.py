@@ -75,9 +75,12 @@ async def delete(instance: Instance, session_id: SessionId) -> SessionDeletion:
                 session_id=session_id,
                 worker_id=lease.worker_id,
             )
+    # Files first: if this is cut, the session still tells that there is something to delete.
+    store = instance.artifacts
+    files = await store.delete(DEFAULT_TENANT, session_id) if store else 0
     removed = await instance.journal.delete(DEFAULT_TENANT, session_id)
     instance.forget(session_id)
-    return SessionDeletion(session_id=session_id, events=removed)
+    return SessionDeletion(session_id=session_id, events=removed, artifacts=files)
 
 
 @dataclass(frozen=True, slots=True)

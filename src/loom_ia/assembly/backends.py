@@ -8,13 +8,15 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, cast
 
-BackendKind: TypeAlias = Literal["journal", "model"]
+BackendKind: TypeAlias = Literal["journal", "artifacts", "model"]
 
 BACKENDS: Final[Mapping[tuple[BackendKind, str], str]] = MappingProxyType(
     {
         ("journal", "memory"): "loom_ia.adapters.journals.memory:MemoryJournal",
         ("journal", "jsonl"): "loom_ia.adapters.journals.jsonl:JsonlJournal",
         ("journal", "sqlite"): "loom_ia.adapters.journals.sqlite:SqliteJournal",
+        ("artifacts", "local"): "loom_ia.adapters.artifacts.local:LocalArtifacts",
+        ("artifacts", "memory"): "loom_ia.adapters.artifacts.memory:MemoryArtifacts",
         ("model", "fake"): "loom_ia.adapters.models.fake:FakeModel",
     }
 )

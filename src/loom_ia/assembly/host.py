@@ -10,10 +10,12 @@ from loom_ia.config.load import LoadedConfig
 from loom_ia.config.root import LoomConfig
 from loom_ia.core.errors import ConfigError, Problem
 from loom_ia.core.plan import agent_plan
+from loom_ia.core.ports.artifacts import ArtifactStore
 from loom_ia.core.ports.journal import Journal
 from loom_ia.core.ports.models import ModelClient
 from loom_ia.core.ports.tools import Tool
 from loom_ia.engine.program import Program
+from loom_ia.tools.artifact_read import ARTIFACT_READ, ArtifactRead
 
 
 class Host:
@@ -35,6 +37,7 @@ class Host:
         self._programs: dict[str, Program] | None = None
         self.warnings: tuple[Problem, ...] = loaded.warnings
         self.journal = store if store is not None else self._open_journal()
+        self.artifacts = self._open_artifacts()
 
     @property
     def config(self) -> LoomConfig:
@@ -75,6 +78,19 @@ class Host:
             return cast("Journal", make())
         return cast("Journal", make(self.loaded.path(events.path or "")))
 
+    def _open_artifacts(self) -> ArtifactStore:
+        storage = self.config.storage
+        files, events = storage.artifacts, storage.events
+        backend = files.backend or ("memory" if events.backend == "memory" else "local")
+        make = factory("artifacts", backend)
+        if backend == "memory":
+            return cast("ArtifactStore", make())
+        if files.path is not None:
+            return cast("ArtifactStore", make(self.loaded.path(files.path)))
+        journal = self.loaded.path(events.path or "")
+        folder = journal if events.backend == "jsonl" else journal.parent
+        return cast("ArtifactStore", make(folder / ".artifacts"))
+
     def _make_models(self) -> Iterator[Problem]:
         for position, spec in enumerate(self.config.models):
             if spec.id in self._models:
@@ -98,13 +114,16 @@ class Host:
     def _tools_of(self, position: int, agent: AgentSpec) -> tuple[dict[str, Tool], list[Problem]]:
         tools: dict[str, Tool] = {}
         problems: list[Problem] = []
-        timeout = self.config.execution.tools.timeout
+        defaults = self.config.execution.tools
         for index, reference in enumerate(agent.tools):
             path = ("agents", position, "tools", index, "python")
             tool = configured(
-                cast("Tool", self.loaded.references.find(reference.python)), reference, timeout
+                cast("Tool", self.loaded.references.find(reference.python)), reference, defaults
             )
             name = tool.spec.name
+            if name == ARTIFACT_READ:
+                template = "the name {name} is taken by the tool that reads large results"
+                problems.append(self.loaded.problem(path, template, name=name))
             if name in tools:
                 template = "two tools of agent {agent} are called {name}"
                 problems.append(self.loaded.problem(path, template, agent=agent.name, name=name))
@@ -113,6 +132,8 @@ class Host:
 
     def _program(self, agent: AgentSpec, tools: Mapping[str, Tool]) -> Program:
         model = self._models[agent.main.model]
+        language = self.loaded.language(agent)
+        reader = ArtifactRead(self.artifacts, language)
         llm = agent.main.llm
         plan = agent_plan(
             name=agent.name,
@@ -123,8 +144,10 @@ class Host:
             timeout=agent.timeout,
             expires_in=agent.approval.expires_in,
             on_expiry=agent.approval.on_expiry,
-            language=self.loaded.language(agent),
+            language=language,
             max_tokens=llm.max_tokens or model.spec.max_tokens,
             params={**model.spec.params, **llm.params},
+            reader=reader.spec,
         )
-        return Program(plan, model, tools)
+        tools = {**tools, ARTIFACT_READ: reader}
+        return Program(plan, model, tools, artifacts=self.artifacts)

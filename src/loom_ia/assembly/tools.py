@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from loom_ia.agents import PythonTool as Reference
+from loom_ia.config.root import ToolExecution
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.tooling import ToolSpec
@@ -32,12 +33,13 @@ class ConfiguredTool:
         return to_output(await self.tool.call(arguments, context))
 
 
-def configured(tool: Tool, reference: Reference, default_timeout: float | None) -> Tool:
-    """Apply the declarations of `reference`, and the default timeout if none was declared."""
+def configured(tool: Tool, reference: Reference, defaults: ToolExecution) -> Tool:
+    """Apply the declarations of `reference`, and `defaults` where nothing was declared."""
     changes: dict[str, Any] = dict(reference.overrides)
     declared: object = getattr(tool, "declared", None)
-    if isinstance(declared, Mapping) and "timeout" not in declared:
-        changes.setdefault("timeout", default_timeout)
+    for name in ("timeout", "offload_over"):
+        if isinstance(declared, Mapping) and name not in declared:
+            changes.setdefault(name, getattr(defaults, name))
     spec = tool.spec
     ours = isinstance(cast("object", tool), PythonTool)
     if ours and all(getattr(spec, name) == value for name, value in changes.items()):

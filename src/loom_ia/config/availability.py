@@ -28,19 +28,17 @@ UNAVAILABLE_KEYS: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
         ),
         _MODEL: _keys("api base_url api_key_env timeouts retry capabilities circuit_breaker cache"),
         (*_MODEL, "pricing"): _keys("tiers"),
-        ("storage",): _keys("artifacts idempotency queue bus encryption retention"),
+        ("storage",): _keys("idempotency queue bus encryption retention"),
         ("storage", "events"): _keys("dsn_env role pool"),
         ("execution",): _keys("attachments"),
-        ("execution", "tools"): _keys("validate_arguments offload_over"),
+        ("execution", "tools"): _keys("validate_arguments"),
         ("telemetry",): _keys("capture redaction exporters"),
         AGENT: _keys(
             "expose output judge budget stream_output roles subagents policies max_depth state"
         ),
         (*AGENT, "main"): _keys("fallbacks context"),
         (*AGENT, "approval"): _keys("scope"),
-        _TOOL: _keys(
-            "mcp source graph alias include exclude required tools output offload_over description"
-        ),
+        _TOOL: _keys("mcp source graph alias include exclude required tools output description"),
     }
 )
 

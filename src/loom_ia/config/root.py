@@ -15,6 +15,7 @@ from loom_ia.core.prompts import Language
 
 ProfileName: TypeAlias = Literal["dev", "prod"]
 EventsBackend: TypeAlias = Literal["memory", "jsonl", "sqlite"]
+ArtifactsBackend: TypeAlias = Literal["local", "memory"]
 LogLevel: TypeAlias = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 LogFormat: TypeAlias = Literal["console", "json"]
 
@@ -30,16 +31,32 @@ class EventsStorage(_Section):
     path: str | None = Field(default=None, min_length=1)
 
 
+class ArtifactsStorage(_Section):
+    """Where files are. By default they follow the journal: beside it, or in memory with it.
+
+    `path` is a folder, for local only; without it, `.artifacts` in the folder of the journal.
+    """
+
+    backend: ArtifactsBackend | None = None
+    path: str | None = Field(default=None, min_length=1)
+
+
 class Storage(_Section):
     """Where things are kept."""
 
     events: EventsStorage = EventsStorage()
+    artifacts: ArtifactsStorage = ArtifactsStorage()
 
 
 class ToolExecution(_Section):
-    """What holds for every tool that says nothing else; `timeout` in seconds, None for no limit."""
+    """What holds for every tool that says nothing else.
+
+    `timeout` in seconds, None for no limit. A result of more than `offload_over` characters is put
+    away and only its beginning shown, None for never.
+    """
 
     timeout: float | None = Field(default=30.0, gt=0)
+    offload_over: int | None = Field(default=50_000, gt=0)
 
 
 class Execution(_Section):

@@ -4,6 +4,7 @@
     ├── ConfigError            the configuration is at fault; lists every problem with its place
     ├── CallerError            the caller is at fault
     │   ├── UnknownAgent · UnknownRun · UnknownSession · UnknownApproval
+    │   ├── UnknownArtifact
     │   ├── RunExists          (also a ValueError)
     │   ├── ApprovalStale      already decided, expired, or several are pending
     │   ├── DecisionRefused    not a decision, or edited arguments that the tool refuses
@@ -11,7 +12,8 @@
     │   └── UnusableId
     ├── OutsideError           the outside world is at fault
     │   ├── ModelError         carries the kind that decides retry and fallback
-    │   └── ToolError          a message that a tool addresses to the model
+    │   ├── ToolError          a message that a tool addresses to the model
+    │   └── ArtifactStoreError files cannot be kept or read now
     ├── RaceError              somebody else acts on the same run or session
     │   ├── ClaimConflict      another driver holds the lease
     │   ├── SessionBusy        a run of the session is being driven
@@ -104,6 +106,10 @@ class UnknownApproval(CallerError):
     """No request for that call id; the message lists the pending ones."""
 
 
+class UnknownArtifact(CallerError):
+    """No file is kept at that address."""
+
+
 class RunExists(CallerError, ValueError):
     """The chosen run id was used already; nothing was written."""
 
@@ -160,6 +166,10 @@ class ToolError(OutsideError):
 
     def __str__(self) -> str:
         return self.template
+
+
+class ArtifactStoreError(OutsideError):
+    """The store of files could not keep or read one."""
 
 
 class RaceError(LoomError):

@@ -1,7 +1,7 @@
 """All that a decision may know of an agent: names, texts, limits. No live object stands here."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from loom_ia.core.json import JsonObject, JsonValue, digest
@@ -15,7 +15,8 @@ class AgentPlan:
 
     `timeout` bounds the driven time of a run and `expires_in` the wait for a human, both in
     seconds, None for no limit. `inline_approver` tells that a function answers questions while
-    the run is driven. `part_digests` identify the parts of a request that the agent decides.
+    the run is driven. `reader` reads what was put away; it is offered once something was.
+    `part_digests` identify the parts of a request that the agent decides.
     """
 
     name: str
@@ -30,8 +31,23 @@ class AgentPlan:
     max_tokens: int | None = None
     params: JsonObject = field(default_factory=dict[str, JsonValue])
     inline_approver: bool = False
+    reader: ToolSpec | None = None
     part_digests: Mapping[str, str] = field(default_factory=dict[str, str])
     digest: str = ""
+
+    def at(self, *, has_offloaded: bool) -> "AgentPlan":
+        """Give the plan of a run that has, or has not, put a result away."""
+        reader = self.reader
+        if reader is None or not has_offloaded:
+            return self
+        tools = {**self.tools, reader.name: reader}
+        parts = {**self.part_digests, "tools": tools_digest(tools.values())}
+        return replace(self, tools=MappingProxyType(tools), part_digests=parts, reader=None)
+
+
+def tools_digest(tools: Iterable[ToolSpec]) -> str:
+    """Identify what a model is shown of tools; 16 hexadecimal digits."""
+    return digest([[tool.name, tool.description, tool.input_schema] for tool in tools])[:16]
 
 
 def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
@@ -47,14 +63,14 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
     language: Language = "en",
     max_tokens: int | None = None,
     params: JsonObject | None = None,
+    reader: ToolSpec | None = None,
 ) -> AgentPlan:
     """Build a plan and the digests that identify it."""
     settings: JsonObject = {"max_tokens": max_tokens, "params": params or {}}
-    shown = [[t.name, t.description, t.input_schema] for t in tools]
     parts = {
         "model": digest(model)[:16],
         "system": digest(system)[:16],
-        "tools": digest(shown)[:16],
+        "tools": tools_digest(tools),
         "settings": digest(settings)[:16],
     }
     whole = {
@@ -74,6 +90,7 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
         language=language,
         max_tokens=max_tokens,
         params=params or {},
+        reader=reader,
         part_digests=MappingProxyType(parts),
         digest=digest(whole)[:16],
     )

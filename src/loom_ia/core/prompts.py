@@ -29,6 +29,9 @@ TextName: TypeAlias = Literal[
     "pending",
     "empty_result",
     "empty_message",
+    "offloaded",
+    "not_kept",
+    "unknown_artifact",
 ]
 
 _EN: Final[dict[TextName, str]] = {
@@ -63,6 +66,12 @@ _EN: Final[dict[TextName, str]] = {
     "pending": "Actions of this conversation still await a human decision: {actions}",
     "empty_result": "(no result)",
     "empty_message": "(empty message)",
+    "offloaded": (
+        "(The beginning of a result of {size} characters. Read any part of it with "
+        'artifact_read(ref="{ref}", offset=…, limit=…).)'
+    ),
+    "not_kept": "The tool answered, but what it made could not be kept: {error}.",
+    "unknown_artifact": "There is no file {ref} in this conversation.",
 }
 
 _FR: Final[dict[TextName, str]] = {
@@ -99,6 +108,12 @@ _FR: Final[dict[TextName, str]] = {
     ),
     "empty_result": "(aucun résultat)",
     "empty_message": "(message vide)",
+    "offloaded": (
+        "(Début d'un résultat de {size} caractères. Lis-en n'importe quelle partie avec "
+        'artifact_read(ref="{ref}", offset=…, limit=…).)'
+    ),
+    "not_kept": "L'outil a répondu, mais ce qu'il a produit n'a pas pu être conservé : {error}.",
+    "unknown_artifact": "Il n'y a pas de fichier {ref} dans cette conversation.",
 }
 
 TEXTS: Final = MappingProxyType({"en": MappingProxyType(_EN), "fr": MappingProxyType(_FR)})

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from loom_ia.core.json import JsonObject
 from loom_ia.core.plan import AgentPlan
+from loom_ia.core.ports.artifacts import ArtifactStore
 from loom_ia.core.ports.models import ModelClient
 from loom_ia.core.ports.tools import Tool
 from loom_ia.core.views.result import PendingApproval
@@ -34,9 +35,10 @@ Approver: TypeAlias = Callable[[PendingApproval], ApprovalDecision | Awaitable[A
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """An agent ready to be driven."""
+    """An agent ready to be driven. Without `artifacts` nothing can be put away."""
 
     plan: AgentPlan
     model: ModelClient
     tools: Mapping[str, Tool]
     approver: Approver | None = None
+    artifacts: ArtifactStore | None = None

@@ -12,9 +12,11 @@ from loom_ia.core.errors import ToolError
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.ports.tools import ToolContext
 from loom_ia.tools.python import PythonTool, ToolDeclarations, tool
+from loom_ia.tools.results import File
 from loom_ia.tools.signature import ToolDefinitionError
 
 __all__ = [
+    "File",
     "PythonTool",
     "ToolContext",
     "ToolDeclarations",

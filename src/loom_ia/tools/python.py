@@ -43,6 +43,7 @@ class ToolDeclarations(TypedDict, total=False):
     idempotent: bool
     on_unknown: OnUnknown
     timeout: float | None
+    offload_over: int | None
 
 
 class _Function:

@@ -16,15 +16,18 @@
     `UUID`, path                          text
     dataclass                             an object of its fields
     Pydantic model or dataclass           its own JSON form: `model_dump(mode="json")`
+    `bytes`                               a file; images and PDF are recognised by their signature
+    `File`, or a list of them             files, with the names and types that they give
 
-Every form but the first three gives a JSON block for the model and the same value as `data` for
-code. Anything else (NaN, bytes, nesting over 64, any other object) raises `UnstorableValue`, which
-names the path: nothing turns into null in silence.
+Files are stored outside the journal, and the model reads their address. Every other form but the
+first three gives `data`, which the model reads as a document. Anything else (NaN, bytes inside a
+value, nesting over 64, any other object) raises `UnstorableValue`, which names the path: nothing
+turns into null in silence.
 """
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -38,6 +41,7 @@ from pydantic_core import to_jsonable_python
 
 from loom_ia.core.errors import UnstorableValue
 from loom_ia.core.json import MAX_DEPTH, canonical, storable, storable_text
+from loom_ia.core.model.artifacts import NewFile, sniffed_type
 from loom_ia.core.model.content import OutputBlock, ToolOutput
 
 _ROOT: Final = "result"
@@ -57,8 +61,36 @@ def to_output(value: object) -> ToolOutput:
         return ToolOutput(data=None)
     if isinstance(value, ToolOutput):
         return _checked(value)
+    if files := _files(value):
+        return ToolOutput(data=None, files=files)
     data, mended = storable(_plain(value, _ROOT, 0), _ROOT)
     return ToolOutput(data=data, mended=mended)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that a tool gives; without `media_type`, images and PDF are recognised."""
+
+    data: bytes
+    name: str = ""
+    media_type: str = ""
+
+
+def _files(value: object) -> tuple[NewFile, ...]:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return (_new_file(File(bytes(cast("bytes", value)))),)
+    if isinstance(value, File):
+        return (_new_file(value),)
+    if isinstance(value, list | tuple) and value:
+        items = cast("list[object]", value)
+        files = [item for item in items if isinstance(item, File)]
+        return tuple(map(_new_file, files)) if len(files) == len(items) else ()
+    return ()
+
+
+def _new_file(file: File) -> NewFile:
+    name = storable_text(file.name)
+    return NewFile(data=file.data, name=name, media_type=file.media_type or sniffed_type(file.data))
 
 
 def _checked(output: ToolOutput) -> ToolOutput:

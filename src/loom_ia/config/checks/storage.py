@@ -1,4 +1,4 @@
-"""The journal has a path when, and only when, its backend keeps it somewhere."""
+"""A store has a path when, and only when, its backend keeps it somewhere."""
 
 from collections.abc import Iterator
 
@@ -7,10 +7,18 @@ from loom_ia.core.errors import Problem
 
 
 def check_storage(project: Project) -> Iterator[Problem]:
-    """Refuse a journal on disk without a path, and one in memory with a path."""
+    """Refuse a store on disk without a path, and one in memory with a path."""
     if "storage" in project.broken:
         return
-    events = project.root.storage.events
+    storage = project.root.storage
+    events, files = storage.events, storage.artifacts
+    at = project.source.inside("storage", "artifacts")
+    if files.backend == "memory" and files.path is not None:
+        template = "the memory backend keeps nothing and takes no path (remove it)"
+        yield at.problem(("path",), template)
+    if files.backend == "local" and files.path is None and events.backend == "memory":
+        template = "the {backend} backend needs a path (add path: data)"
+        yield at.problem((), template, backend=files.backend)
     source = project.source.inside("storage", "events")
     if events.backend == "memory" and events.path is not None:
         template = "the memory backend keeps nothing and takes no path (remove it)"

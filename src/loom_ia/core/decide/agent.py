@@ -20,6 +20,7 @@ from loom_ia.core.state.session import RunView
 def decide(view: RunView, plan: AgentPlan, now: datetime) -> Move:
     """Give the next move of a run, from what it is, what its agent is, and the present instant."""
     run = view.run
+    plan = plan.at(has_offloaded=run.has_offloaded)
     if run.outcome is not None:
         return Finished()
     if not run.understood:  # a fact of a newer version: only read it

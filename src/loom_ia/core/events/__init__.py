@@ -6,6 +6,7 @@ from loom_ia.core.events.approval import (
     ApprovalRejected,
     ApprovalRequested,
 )
+from loom_ia.core.events.artifact import ArtifactStored
 from loom_ia.core.events.catalogue import CATALOGUE
 from loom_ia.core.events.codec import from_full, from_line, to_line
 from loom_ia.core.events.envelope import SCHEMA_VERSION, Draft, Event, Opaque, Payload
@@ -33,6 +34,7 @@ __all__ = [
     "ApprovalGranted",
     "ApprovalRejected",
     "ApprovalRequested",
+    "ArtifactStored",
     "Draft",
     "Event",
     "EventQuery",

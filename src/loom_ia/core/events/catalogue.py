@@ -13,6 +13,7 @@ from loom_ia.core.events.approval import (
     ApprovalRejected,
     ApprovalRequested,
 )
+from loom_ia.core.events.artifact import ArtifactStored
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.message import UserMessage
 from loom_ia.core.events.model import ModelResponded
@@ -47,6 +48,7 @@ _ALL: Final[tuple[type[Payload], ...]] = (
     ApprovalGranted,
     ApprovalRejected,
     ApprovalExpired,
+    ArtifactStored,
 )
 
 CATALOGUE: Final[Mapping[str, type[Payload]]] = MappingProxyType({p.TYPE: p for p in _ALL})

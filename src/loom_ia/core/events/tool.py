@@ -63,6 +63,8 @@ class ToolCompleted(Payload):
             facets["is_error"] = True
         if self.outcome:
             facets["outcome"] = self.outcome
+        if self.output.offloaded:
+            facets["offloaded"] = True
         return facets
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:

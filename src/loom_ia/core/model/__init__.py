@@ -1,5 +1,6 @@
 """The vocabulary: messages, chunks, usage, specifications of models and tools, policy points."""
 
+from loom_ia.core.model.artifacts import NewFile, StoredArtifact
 from loom_ia.core.model.caller import CallerContext
 from loom_ia.core.model.chunks import (
     INVALID_ARGUMENTS,
@@ -57,6 +58,7 @@ __all__ = [
     "ModelChunk",
     "ModelRequest",
     "ModelSpec",
+    "NewFile",
     "OnUnknown",
     "OutputBlock",
     "PolicyPoint",
@@ -67,6 +69,7 @@ __all__ = [
     "SideEffects",
     "StopReason",
     "Stopped",
+    "StoredArtifact",
     "TextBlock",
     "TextDelta",
     "ToolArgsDelta",

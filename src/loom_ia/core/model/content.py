@@ -8,6 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from loom_ia.core.json import JsonObject, JsonValue, readable
+from loom_ia.core.model.artifacts import NewFile
 from loom_ia.core.model.base import Value, sparse
 
 
@@ -70,13 +71,17 @@ class ToolOutput(Value):
     When there are no blocks the model reads `data`, which is then stored once.
 
     `is_error` marks a result that tells the model what went wrong; `mended` lists the paths whose
-    text the journal could not hold as it was.
+    text the journal could not hold as it was. `offloaded` is the address of the whole result when
+    only its beginning is shown. `files` were just made: they are stored and then stand in `blocks`
+    by their address, so that they are never written here.
     """
 
     blocks: tuple[OutputBlock, ...] = sparse(())
     data: JsonValue = Field(default=None, exclude_if=lambda value: value is None)
     is_error: bool = sparse(False)
     mended: tuple[str, ...] = sparse(())
+    offloaded: str = sparse("")
+    files: tuple[NewFile, ...] = Field(default=(), exclude=True)
 
     @classmethod
     def of_text(cls, text: str, *, is_error: bool = False) -> "ToolOutput":

@@ -11,7 +11,7 @@ SideEffects: TypeAlias = Literal["none", "reversible", "irreversible"]
 ApprovalMode: TypeAlias = Literal["never", "always"]
 OnUnknown: TypeAlias = Literal["error", "pause"]
 ExpiryAction: TypeAlias = Literal["deny", "fail"]
-ToolKind: TypeAlias = Literal["python"]
+ToolKind: TypeAlias = Literal["python", "builtin"]
 
 
 class ToolSpec(Value):
@@ -19,7 +19,8 @@ class ToolSpec(Value):
 
     `input_schema` is a JSON Schema (Draft 2020-12) of type object. `timeout` is in seconds, None
     for no limit. `side_effects` and `idempotent` decide what may be started again after a crash;
-    `on_unknown` what becomes of a call whose end nobody saw.
+    `on_unknown` what becomes of a call whose end nobody saw. A result of more than `offload_over`
+    characters is put away and only its beginning shown, None for never.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
@@ -30,6 +31,7 @@ class ToolSpec(Value):
     approval: ApprovalMode = "never"
     idempotent: bool = False
     on_unknown: OnUnknown = "error"
+    offload_over: int | None = Field(default=50_000, gt=0)
     timeout: float | None = Field(default=30.0, gt=0)
 
     @property

@@ -1,5 +1,6 @@
 """What the outside world must honour: signatures only. Nothing else in the core sees them."""
 
+from loom_ia.core.ports.artifacts import ArtifactStore
 from loom_ia.core.ports.clock import Clock
 from loom_ia.core.ports.journal import (
     Damage,
@@ -14,6 +15,7 @@ from loom_ia.core.ports.models import ModelClient
 from loom_ia.core.ports.tools import Tool, ToolContext
 
 __all__ = [
+    "ArtifactStore",
     "Clock",
     "Damage",
     "DriverLocks",

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from loom_ia.core.ids import CallId, RunId, SessionId, SpanId, TenantId
 from loom_ia.core.json import JsonObject
+from loom_ia.core.model.artifacts import StoredArtifact
 from loom_ia.core.model.caller import CallerContext
 from loom_ia.core.model.content import TextBlock, ToolCallBlock, ToolOutput, ToolResultBlock
 from loom_ia.core.model.messages import Message
@@ -145,6 +146,7 @@ class RunState(Evolving):
     answer: Message | None = None
     finalizing: FinalizingReason | None = None
     refused: frozenset[str] = frozenset()
+    artifacts: tuple[StoredArtifact, ...] = ()
     spent: Spent = Spent()
     lease: Lease | None = None
     active: timedelta = timedelta()
@@ -188,6 +190,11 @@ class RunState(Evolving):
         if self.outcome is not None:
             return ()
         return tuple(call for call in self.table if call.awaits_answer)
+
+    @property
+    def has_offloaded(self) -> bool:
+        """Whether a result was too large to be read whole, so that parts of it can be asked for."""
+        return any(artifact.origin == "offload" for artifact in self.artifacts)
 
     def call(self, call_id: CallId) -> Call | None:
         """Find a call on the table."""
@@ -283,6 +290,12 @@ class RunState(Evolving):
         if step and step.effect == "tool_batch" and not run.running():
             return run.but(step=step.but(done=True))
         return run
+
+    def stored(self, artifact: StoredArtifact) -> "RunState":
+        """Take note of a file that is kept; the same file is noted once."""
+        if artifact in self.artifacts:
+            return self
+        return self.but(artifacts=(*self.artifacts, artifact))
 
     def running(self) -> tuple[Call, ...]:
         """Give the calls that the open step launched and whose end is not known."""

@@ -5,6 +5,7 @@ from typing import Literal
 
 from loom_ia.core.ids import CallId, RunId, SessionId
 from loom_ia.core.json import JsonObject
+from loom_ia.core.model.artifacts import StoredArtifact
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.usage import Usage
@@ -46,6 +47,7 @@ class RunResult(Value):
     iterations: int = 0
     usage: Usage = Usage()
     cost_usd: float = 0.0
+    artifacts: tuple[StoredArtifact, ...] = ()
     pending_approvals: tuple[PendingApproval, ...] = ()
 
     @property
@@ -88,5 +90,6 @@ def run_result(run: RunState) -> RunResult:
         iterations=run.iterations,
         usage=run.spent.usage,
         cost_usd=run.spent.cost,
+        artifacts=run.artifacts,
         pending_approvals=tuple(pending_approval(run.run_id, call) for call in run.pending),
     )

@@ -6,9 +6,11 @@ really did, if that is learned, is written as a late fact.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from loom_ia.core.decide.effects import RunCalls
 from loom_ia.core.errors import LoomError, ToolError, UnstorableValue
@@ -21,6 +23,7 @@ from loom_ia.core.prompts import prompt_text
 from loom_ia.core.state.calls import Call
 from loom_ia.core.state.run import RunState
 from loom_ia.engine.perform.context import EffectContext
+from loom_ia.engine.perform.keep import Keeper
 
 _log = logging.getLogger("loom_ia.engine.tools")
 
@@ -32,23 +35,27 @@ async def run_calls(effect: RunCalls, context: EffectContext) -> None:
     """
     calls = effect.calls
     if len(calls) == 1:
-        context.stage(await _Invocation(calls[0], context).result())
+        context.stage(*await _Invocation(calls[0], context).result())
         return
     tasks = [asyncio.ensure_future(_Invocation(call, context).result()) for call in calls]
     running = set(tasks)
     try:
         while running:
             ended, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            facts = [task.result() for task in tasks if task in ended]
+            facts = [fact for task in tasks if task in ended for fact in task.result()]
             if running:
                 await context.emit(*facts)
             else:
                 context.stage(*facts)
     finally:
-        context.stage(*(task.result() for task in tasks if task in running and task.done()))
+        known = [task for task in tasks if task in running and task.done()]
+        context.stage(*(fact for task in known for fact in task.result()))
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+
+
+Facts: TypeAlias = tuple[Payload, ...]
 
 
 class _Stop:
@@ -65,12 +72,12 @@ class _Invocation:
     context: EffectContext
     started: float = 0.0
 
-    async def result(self) -> ToolCompleted:
-        """Run the call within its time and give the fact of its end."""
+    async def result(self) -> Facts:
+        """Run the call within its time and give the facts of its end."""
         tool = self.context.program.tools[self.call.name]
         stop = _Stop()
         self.started = time.perf_counter()
-        task = asyncio.ensure_future(tool.call(self.call.arguments, self._context(stop)))
+        task = asyncio.ensure_future(self._work(tool, self._context(stop)))
         try:
             done, _ = await asyncio.wait((task,), timeout=tool.spec.timeout)
         except asyncio.CancelledError:
@@ -97,33 +104,51 @@ class _Invocation:
             should_stop=lambda: stop.asked,
         )
 
-    def _ended(self, task: "asyncio.Future[ToolOutput]") -> ToolCompleted:
+    def _ended(self, task: "asyncio.Future[Facts]") -> Facts:
+        if not task.cancelled():
+            return task.result()
+        language = self.context.program.plan.language
+        text = prompt_text(language, "tool_failed", error="CancelledError")
+        return (self._fact(ToolOutput.of_error(text)),)
+
+    async def _work(self, tool: Tool, context: ToolContext) -> Facts:
+        """Call the tool and put away what must be; what it did is never lost by a cancellation."""
+        output = await self._output(tool, context)
+        completed = self._fact(output)
+        limit = tool.spec.offload_over
+        if not output.files and (limit is None or len(output.text) <= limit):
+            return (completed,)
+        keeper = Keeper(self.context.program.artifacts, self.context.run.header)
+        keeping = asyncio.ensure_future(keeper.keep(output, tool.spec, self.call.call_id))
+        while not keeping.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(keeping)
+        kept, stored = keeping.result()
+        return (*stored, completed.model_copy(update={"output": kept}))
+
+    async def _output(self, tool: Tool, context: ToolContext) -> ToolOutput:
         language = self.context.program.plan.language
         try:
-            output = task.result()
+            return await tool.call(self.call.arguments, context)
         except ToolError as error:
-            output = ToolOutput.of_error(storable_text(str(error)))
+            return ToolOutput.of_error(storable_text(str(error)))
         except UnstorableValue as error:
             problem = storable_text(str(error))
-            output = ToolOutput.of_error(prompt_text(language, "tool_unstorable", problem=problem))
-        except asyncio.CancelledError:
-            text = prompt_text(language, "tool_failed", error="CancelledError")
-            output = ToolOutput.of_error(text)
+            return ToolOutput.of_error(prompt_text(language, "tool_unstorable", problem=problem))
         except Exception as error:  # noqa: BLE001 -- a fault of a tool is a fact for the model
             text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            output = ToolOutput.of_error(
+            return ToolOutput.of_error(
                 prompt_text(language, "tool_failed", error=storable_text(text))
             )
-        return self._fact(output)
 
-    def _timed_out(self, tool: Tool) -> ToolCompleted:
+    def _timed_out(self, tool: Tool) -> Facts:
         spec, language = tool.spec, self.context.program.plan.language
         seconds = f"{spec.timeout:g}"
         if spec.may_run_again:
             text = prompt_text(language, "tool_timed_out", seconds=seconds)
-            return self._fact(ToolOutput.of_error(text))
+            return (self._fact(ToolOutput.of_error(text)),)
         text = prompt_text(language, "unknown_effect_timeout", seconds=seconds)
-        return self._fact(ToolOutput.of_error(text), unknown=True)
+        return (self._fact(ToolOutput.of_error(text), unknown=True),)
 
     def _fact(self, output: ToolOutput, *, unknown: bool = False) -> ToolCompleted:
         latency = round((time.perf_counter() - self.started) * 1000)
@@ -148,28 +173,28 @@ class _Invocation:
             latency_ms=latency,
         )
 
-    def _leave(self, task: "asyncio.Future[ToolOutput]") -> None:
+    def _leave(self, task: "asyncio.Future[Facts]") -> None:
         """Let a call that was told to stop end by itself, and write what it did if it matters."""
         task.cancel()
         late = asyncio.ensure_future(self._write_late(task))
         self.context.strays.keep(late)
 
-    async def _write_late(self, task: "asyncio.Future[ToolOutput]") -> None:
+    async def _write_late(self, task: "asyncio.Future[Facts]") -> None:
         await asyncio.wait((task,))
         if task.cancelled():
             return
-        fact = self._ended(task)
+        facts = task.result()
         pen = self.context.pen
         try:
-            await pen.log.append(pen.run_id, lambda run, _: self._if_unknown(run, fact), sync=True)
+            await pen.log.append(pen.run_id, lambda run, _: self._if_unknown(run, facts), sync=True)
         except LoomError as error:
             _log.warning("late result of %s not kept: %s", self.call.name, type(error).__name__)
 
-    def _if_unknown(self, run: RunState | None, fact: ToolCompleted) -> tuple[Payload, ...]:
+    def _if_unknown(self, run: RunState | None, facts: Facts) -> Facts:
         """Rule of a late result: nobody took the run, nor launched or settled the call since."""
         call = run.call(self.call.call_id) if run else None
         lease = run.lease if run else None
         if call is None or lease is None or lease.worker_id != self.context.worker_id:
             return ()
         known = call.is_settled and not call.unknown
-        return () if known or call.span != self.call.span else (fact,)
+        return () if known or call.span != self.call.span else facts
