@@ -77,11 +77,15 @@ def test_a4_inspect(ran) -> None:
     assert "1375" in done.stdout
 
 
-async def test_a5_usage(project: Project) -> None:
-    """The tokens of both calls are summed."""
+async def test_a5_report(project: Project) -> None:
+    """The report of a run sums the tokens of both calls, all of them by the main model."""
     async with project.loom() as loom:
         result = await loom.run("devis", "Quel prix ?")
         events = await loom.events(result.run_id)
+        report = await loom.report(result.run_id)
+    assert report.total.calls == 2
+    assert report.total.usage == result.usage
+    assert [(role.name, role.calls) for role in report.roles] == [("main", 2)]
     answers = [e.payload for e in events if isinstance(e.payload, ModelResponded)]
     assert len(answers) == 2
     assert result.usage.output_tokens == sum(answer.usage.output_tokens for answer in answers)

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from loom_ia.agents import AgentSpec, MainRole, PythonTool
-from loom_ia.config.root import EventsStorage, LoomConfig, Storage
+from loom_ia.config.root import LoomConfig
 from loom_ia.core.events.tool import ToolCompleted
 from loom_ia.core.model import ModelSpec
 from loom_ia.core.ports.tools import Tool
@@ -57,9 +57,7 @@ def clerk(*script: dict[str, Any], tools: tuple[Tool, ...] = (), **agent: Any) -
     """Describe the agent `clerk`, with tools that are registered under their own names."""
     return LoomConfig(
         version=1,
-        profile="dev",  # the journal is the host's
         models=(ModelSpec(id=MODEL, sdk="fake", model="fake", params={"script": list(script)}),),
-        storage=Storage(events=EventsStorage(backend="memory")),
         agents=(
             AgentSpec(
                 name="clerk",

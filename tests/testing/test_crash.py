@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -133,14 +134,19 @@ async def test_a_resume_that_fails(world: World) -> None:
 async def test_a_life_that_does_not_end(world: World) -> None:
     """A life that hangs is a divergence, and its tasks are stopped."""
 
+    scenario, hung = sending(world), []
+
     async def hanging(host: Host) -> None:
-        await asyncio.Event().wait()
+        if not hung:
+            hung.append(asyncio.create_task(asyncio.Event().wait()))
+            await hung[0]
+        await scenario(host)
 
     before = asyncio.all_tasks()
-    report = await crash_everywhere(
-        sending(world), effects=world.effects, resume=hanging, patience=0.01
-    )
-    assert "did not come to an end within 0.01 s" in str(report)
+    report = await crash_everywhere(scenario, effects=world.effects, resume=hanging, patience=0.5)
+    assert "did not come to an end within 0.5 s" in str(report)
+    assert len(report.divergences) == 1
+    assert hung[0].cancelled()
     assert asyncio.all_tasks() == before
 
 
@@ -177,6 +183,40 @@ async def test_a_run_without_an_id(world: World) -> None:
 
     with pytest.raises(ValueError, match="give each run its run_id"):
         await crash_everywhere(scenario)
+
+
+async def test_a_configuration_in_files(world: World, tmp_path: Path) -> None:
+    """A scenario may use the project of a user as it stands, journal aside."""
+    agent = "{name: clerk, main: {model: M, system: Be brief.}, tools: [{python: send}]}"
+    script = "[{tool_calls: [{name: send, arguments: {what: a}}]}, {text: Sent.}]"
+    (tmp_path / "loom.yaml").write_text(
+        f"{{version: 1, models: [{{id: M, sdk: fake, model: m, params: {{script: {script}}}}}],"
+        f" agents: [{agent}], storage: {{events: {{backend: jsonl, path: data}}}}}}"
+    )
+    send = world.tool("send", side_effects="irreversible")
+
+    async def scenario(host: Host) -> None:
+        await host.loom(tmp_path / "loom.yaml", tools=[send]).run("clerk", "Do it", run_id="r1")
+
+    report = await crash_everywhere(scenario, effects=world.effects)
+    assert report.ok, report
+    assert world.done["send:a"] > 1
+    assert not (tmp_path / "data").exists()
+
+
+async def test_runs_in_the_background(world: World) -> None:
+    """Runs that are submitted are crashed too, and found again by whoever submits them again."""
+    send = world.tool("send", side_effects="irreversible")
+    config = clerk(calling(call("send", what="a")), saying("Sent."), tools=(send,))
+
+    async def scenario(host: Host) -> None:
+        loom = host.loom(config, tools=[send])
+        await loom.submit("clerk", "Do it", run_id="r1")
+        await loom.submit("clerk", "Do it too", run_id="r2")
+
+    report = await crash_everywhere(scenario, effects=world.effects, level="power")
+    assert report.ok, report
+    assert report.points >= 16
 
 
 async def test_only_what_was_asked_before_is_forgiven(world: World) -> None:

@@ -27,14 +27,15 @@ from loom_ia.testing.clock import ManualClock
 from loom_ia.testing.crash_journal import Crash, CrashJournal
 
 _PATIENCE_S: Final = 10.0
+_NO_ID: Final = "a scenario is run again after a crash: give each run its run_id"
 
 
 class RepeatableLoom(Loom):
     """A Loom that may be asked again what an earlier life was asked already.
 
-    `run` of a run that exists goes on with it; one that is over is returned as it is. A decision
-    that was written already is accepted in silence. In a first life it is a plain Loom, save that
-    each run needs an id.
+    `run` and `submit` of a run that exists go on with it; one that is over stays as it is. A
+    decision that was written already is accepted in silence. In a first life it is a plain Loom,
+    save that each run needs an id. `stream` is not repeatable.
     """
 
     asked_before: bool = False
@@ -51,7 +52,7 @@ class RepeatableLoom(Loom):
     ) -> RunResult:
         """Run an agent, or go on with the run that bears this id already."""
         if run_id is None:
-            raise ValueError("a scenario is run again after a crash: give each run its run_id")
+            raise ValueError(_NO_ID)
         try:
             return await super().run(
                 agent,
@@ -68,6 +69,28 @@ class RepeatableLoom(Loom):
         if result.status.is_closed:
             return result
         return await self.resume(run_id, approver=approver)
+
+    async def submit(
+        self,
+        agent: str,
+        message: str | Message,
+        *,
+        session_id: SessionId | None = None,
+        run_id: RunId | None = None,
+        context: CallerContext | None = None,
+    ) -> RunId:
+        """Run an agent in the background, or go on there with the run that bears this id."""
+        if run_id is None:
+            raise ValueError(_NO_ID)
+        try:
+            return await super().submit(
+                agent, message, session_id=session_id, run_id=run_id, context=context
+            )
+        except RunExists:
+            if not self.asked_before:
+                raise
+        self._go_on(run_id, (run_id,))
+        return run_id
 
     async def approve(
         self,
