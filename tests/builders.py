@@ -31,22 +31,25 @@ def placed(
     ts: datetime | None = None,
 ) -> list[Event]:
     """Place `payloads` after the event `after` of a session."""
-    return [
-        Draft(
-            event_id=new_id(),
+    found: list[Event] = []
+    for seq, payload in enumerate(payloads, after + 1):
+        event_id = new_id()
+        own = payload.SPAN == "own"
+        draft = Draft(
+            event_id=event_id,
             ts=ts or DAWN + timedelta(seconds=seq),
             tenant_id=tenant_id,
             session_id=session_id,
             run_id=run_id,
             root_run_id=run_id,
-            span_id=run_id,
-            parent_span_id=None,
+            span_id=event_id if own else run_id,
+            parent_span_id=run_id if own else None,
             agent=agent,
             role=role,
             payload=payload,
-        ).placed(seq)
-        for seq, payload in enumerate(payloads, after + 1)
-    ]
+        )
+        found.append(draft.placed(seq))
+    return found
 
 
 def started(

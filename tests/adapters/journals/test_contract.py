@@ -310,6 +310,17 @@ async def test_paging_goes_through_everything_once(
     assert len(pages) == (12 if session_id is None else 4)
 
 
+async def test_a_rare_event_is_found_among_many(journal: Journal) -> None:
+    """A query looks at as many events as it takes, whatever their number."""
+    many = [*events(1_200), *placed([StepStarted(step_no=1, effect="model_call")], after=1_200)]
+    await journal.append(many, expected=0, sync=False)
+    facet = EventQuery("acme", facets={"effect": "model_call"}, limit=1)
+    assert await journal.query(facet) == many[-1:]
+    assert await journal.query(EventQuery("acme", limit=1_150)) == many[:1_150]
+    page = EventQuery("acme", after=many[1_149].event_id, limit=1_150)
+    assert await journal.query(page) == many[1_150:]
+
+
 async def test_a_page_after_an_unknown_event_follows_by_id(journal: Journal) -> None:
     """An `after` that is in no event gives what was made later."""
     before = events(2)

@@ -15,7 +15,6 @@ from loom_ia.adapters.journals.jsonl import JsonlJournal
 from loom_ia.core.errors import (
     JournalBusy,
     JournalCorrupted,
-    JournalError,
     NewerJournal,
     RunExists,
     UnusableId,
@@ -189,6 +188,18 @@ async def test_other_writers_are_noticed(root: Path) -> None:
         await journal.close()
 
 
+async def test_a_session_made_anew_is_not_the_one_that_was(root: Path) -> None:
+    """A file deleted and written again, be it of the same size, is noticed."""
+    ours, theirs = JsonlJournal(root), JsonlJournal(root)
+    await ours.append(events(1), expected=0, sync=False)
+    await theirs.delete("acme", "session-1")
+    await theirs.append(events(1), expected=0, sync=False)
+    assert await ours.append(events(1, after=1), expected=1, sync=False) == 2
+    assert len(await theirs.read("acme", "session-1")) == 2
+    for journal in (ours, theirs):
+        await journal.close()
+
+
 async def test_a_locked_file_is_waited_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An append waits for the lock of another process, and says so when it does not come."""
     monkeypatch.setattr(jsonl, "PATIENCE_S", 0.05)
@@ -237,6 +248,8 @@ async def test_what_a_crash_left_of_a_run_does_not_keep_its_id(root: Path, left_
     link = root / "acme" / ".runs" / "new"
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(f"../{left_in}.jsonl")
+    if left_in == "gone":
+        assert await journal.locate("acme", "new") is None
     if left_in == "new":
         assert await journal.append([started("new")], expected=0, sync=False) == 1
     else:
@@ -285,7 +298,7 @@ async def test_a_full_disk_leaves_no_half_batch(root: Path, opening: bool) -> No
     place = 0 if opening else 1
     size = session_file(root).stat().st_size if not opening else 0
     guest = [started("guest", after=place, session_id="session-1"), *events(2, after=place + 1)]
-    with files_no_longer_than(size + 40), pytest.raises(JournalError, match=r"session-1\.jsonl"):
+    with files_no_longer_than(size + 40), pytest.raises(JournalBusy, match=r"session-1\.jsonl"):
         await journal.append(guest, expected=place, sync=False)
     assert await journal.locate("acme", "guest") is None
     assert len(await journal.read("acme", "session-1")) == place
