@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from loom_ia.core.events.catalogue import CATALOGUE
 from loom_ia.core.events.envelope import SCHEMA_VERSION, Event, Payload
@@ -94,7 +95,7 @@ def _family(name: str, payloads: Iterable[type[Payload]]) -> Iterator[str]:
                         default_text(field),
                         _content(payload, key),
                     )
-                    for key, field in payload.model_fields.items()
+                    for key, field in _written(payload)
                 ),
             )
         yield "\n".join(_notes(payload))
@@ -158,12 +159,17 @@ def _values() -> list[type[BaseModel]]:
     waiting: list[type[BaseModel]] = list(CATALOGUE.values())
     while waiting:
         model = waiting.pop(0)
-        for field in model.model_fields.values():
+        for _, field in _written(model):
             for inner in models_in(field.annotation):
                 if inner not in found:
                     found[inner] = None
                     waiting.append(inner)
     return list(found)
+
+
+def _written(model: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
+    """Give the fields that a written event can have."""
+    return [(key, field) for key, field in model.model_fields.items() if not field.exclude]
 
 
 def _value(model: type[BaseModel]) -> Iterator[str]:
@@ -173,6 +179,6 @@ def _value(model: type[BaseModel]) -> Iterator[str]:
         ("field", "type", "default"),
         (
             (code(key), type_text(field.annotation), default_text(field))
-            for key, field in model.model_fields.items()
+            for key, field in _written(model)
         ),
     )

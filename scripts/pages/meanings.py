@@ -36,9 +36,20 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
             "`sqlite` is one file."
         ),
         "storage.events.path": "The folder (`jsonl`) or the file (`sqlite`); none for `memory`.",
-        "execution": "Durations.",
+        "storage.artifacts": "The files that tools make, and results too large to be shown whole.",
+        "storage.artifacts.backend": (
+            "`local` is a folder; `memory` ends with the process. `null` follows the journal."
+        ),
+        "storage.artifacts.path": (
+            "The folder (`local`); `null` is `.artifacts` in the folder of the journal."
+        ),
+        "execution": "Limits, most of them durations.",
         "execution.tools": "What holds for every tool that says nothing else.",
         "execution.tools.timeout": "Seconds that a call may take; `null` for no limit.",
+        "execution.tools.offload_over": (
+            "Characters above which a result is put away and only its beginning shown to the "
+            "model; `null` for never."
+        ),
         "execution.lease": "Seconds for which a driver owns a run without writing anything.",
         "execution.shutdown_timeout": (
             "Seconds that leaving `async with Loom…` waits for runs and calls under way."
@@ -74,5 +85,6 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "agents[].tools[].approval": "Overrides what the tool declares.",
         "agents[].tools[].idempotent": "Overrides what the tool declares.",
         "agents[].tools[].on_unknown": "Overrides what the tool declares.",
+        "agents[].tools[].offload_over": "Overrides what the tool declares.",
     }
 )
