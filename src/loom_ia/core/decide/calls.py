@@ -144,7 +144,7 @@ def _problem(call: Call, tool: ToolSpec | None, plan: AgentPlan) -> str:
 def _rejection(call: Call, reason: str, plan: AgentPlan) -> str:
     language = plan.language
     text = (
-        prompt_text(language, "rejected", reason=reason)
+        prompt_text(language, "rejected", reason=reason.rstrip().rstrip("."))
         if reason
         else prompt_text(language, "rejected_without_reason")
     )
