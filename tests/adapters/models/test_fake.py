@@ -8,6 +8,7 @@ import pytest
 
 from loom_ia.adapters.models.fake import FakeModel, FakeScriptError
 from loom_ia.core.errors import ConfigError, ModelError
+from loom_ia.core.json import canonical
 from loom_ia.core.model import (
     INVALID_ARGUMENTS,
     Answer,
@@ -214,20 +215,24 @@ async def test_text_comes_in_pieces_while_others_work(text: str) -> None:
     assert isinstance(chunks[-2][1], UsageReported)
 
 
-async def test_a_token_is_four_characters() -> None:
-    """Usage counts what was read, tools and results included, and what was written."""
+async def test_a_token_is_four_characters_of_json() -> None:
+    """Usage counts what was read, tools and results included, and what was written, as JSON."""
     call = ToolCallBlock(call_id="c", name="add", arguments={"a": 1})
     asked = ModelRequest(
         "fake-1",
-        "sys",  # 3
-        (Message.text("user", "hi"),),  # 2
-        (Message(role="assistant", blocks=(call,)), RESULT),  # 3 + 7, 1
-        tools=(ADD,),  # 3 + 4 + 33
+        "sys",
+        (Message.text("user", "hi"),),
+        (Message(role="assistant", blocks=(call,)), RESULT),
+        tools=(ADD,),
     )
-    script = [{"text": "no"}, {"reasoning": "ab", "text": "cde", "tool_calls": [{"name": "add"}]}]
-    usage = (await answer(model(script), asked)).usage
-    assert usage.input_tokens == 14
-    assert (usage.output_tokens, usage.reasoning_tokens) == (3, 1)
+    script = [{"text": "no"}, {"reasoning": "abcd", "text": "cde", "tool_calls": [{"name": "add"}]}]
+    said = await answer(model(script), asked)
+    written = len(said.message.model_dump_json()) + 3 * 44
+    assert (said.usage.output_tokens, said.usage.reasoning_tokens) == (written // 4, 1)
+    messages = (*asked.history, *asked.messages)
+    read = sum(len(m.model_dump_json()) + 44 * len(m.blocks) for m in messages) + 203
+    tool = 224 + len(ADD.name) + len(ADD.description) + len(canonical(ADD.input_schema))
+    assert said.usage.input_tokens == (200 + len("sys") + read + tool) // 4
 
 
 async def test_sizes_of_messages_that_are_gone_are_forgotten() -> None:
