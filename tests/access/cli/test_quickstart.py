@@ -39,17 +39,17 @@ Telemetry  : logs WARNING, console
 1 agent(s) mounted without error.
 """
 SUMMARY_FR = (
-    r"Statut     : completed · itérations : 2 · tokens : \d+/\d+ · coût : 0\.0000 \$\n"
+    r"Statut     : completed · itérations : 2 · tokens : 684/110 · coût : 0\.0000 \$\n"
     rf"Run        : ({RUN_ID})\n"
 )
 SUMMARY_EN = (
-    r"Status     : completed · iterations: 2 · tokens: \d+/\d+ · cost: \$0\.0000\n"
+    r"Status     : completed · iterations: 2 · tokens: 684/110 · cost: \$0\.0000\n"
     rf"Run        : ({RUN_ID})\n"
 )
 TREE_FR = """\
 run devis — completed, # ms, 0.000000 $
   étape 1
-    modèle fake-1 (main) — # ms, # → # tokens, 0.000000 $
+    modèle fake-1 (main) — # ms, 259 → 68 tokens, 0.000000 $
       · répond    : Je calcule le prix TTC.
       · appelle   : prix_ttc({"montant_ht": 1250, "taux_tva": 10})
   étape 2
@@ -57,13 +57,13 @@ run devis — completed, # ms, 0.000000 $
       · arguments : {"montant_ht": 1250, "taux_tva": 10}
       · résultat  : {"montant_ht": 1250.0, "tva": 125.0, "montant_ttc": 1375.0}
   étape 3
-    modèle fake-1 (main) — # ms, # → # tokens, 0.000000 $
+    modèle fake-1 (main) — # ms, 425 → 42 tokens, 0.000000 $
       · répond    : Pour 1 250 € HT avec une TVA à 10 %, votre client paiera 1 375 € TTC.
 """
 TREE_EN = """\
 run devis — completed, # ms, $0.000000
   step 1
-    model fake-1 (main) — # ms, # → # tokens, $0.000000
+    model fake-1 (main) — # ms, 259 → 68 tokens, $0.000000
       · answers   : Je calcule le prix TTC.
       · calls     : prix_ttc({"montant_ht": 1250, "taux_tva": 10})
   step 2
@@ -71,7 +71,7 @@ run devis — completed, # ms, $0.000000
       · arguments : {"montant_ht": 1250, "taux_tva": 10}
       · result    : {"montant_ht": 1250.0, "tva": 125.0, "montant_ttc": 1375.0}
   step 3
-    model fake-1 (main) — # ms, # → # tokens, $0.000000
+    model fake-1 (main) — # ms, 425 → 42 tokens, $0.000000
       · answers   : Pour 1 250 € HT avec une TVA à 10 %, votre client paiera 1 375 € TTC.
 """
 
@@ -114,7 +114,7 @@ def test_a4_inspect_shows_the_three_steps(quickstart: Path, lang: str, tree: str
     run_id = json.loads(shell.run("run", "devis", QUESTION, "--json").out)["run_id"]
     done = shell.run("inspect", run_id)
     assert (done.code, done.err) == (0, "")
-    assert re.sub(r"\d+ ms", "# ms", re.sub(r"\d+ → \d+", "# → #", done.out)) == tree
+    assert re.sub(r"\d+ ms", "# ms", done.out) == tree
 
 
 def test_a6_stream_shows_text_and_calls_as_they_come(quickstart: Path) -> None:
