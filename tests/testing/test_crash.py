@@ -133,7 +133,6 @@ async def test_a_resume_that_fails(world: World) -> None:
 
 async def test_a_life_that_does_not_end(world: World) -> None:
     """A life that hangs is a divergence, and its tasks are stopped."""
-
     scenario, hung = sending(world), []
 
     async def hanging(host: Host) -> None:

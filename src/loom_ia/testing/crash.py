@@ -74,6 +74,7 @@ async def crash_everywhere(
     `RepeatableLoom`). So a scenario looks at what it gets, as above, rather than assume it.
     Another `resume` may only `recover()`. What is not a fact of the journal (variables, events)
     belongs inside the scenario; what is outside of the process, such as `sent`, stays as it is.
+    A scenario that deletes its session has nothing to be found again by, and is out of reach.
 
     `level` says what survives: `kill` all that was written, `power` only what was flushed.
     `effects` gives how often each outside effect happened until now; name each after its tool, as
