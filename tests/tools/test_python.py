@@ -10,7 +10,7 @@ import pytest
 
 from loom_ia.core.errors import OutsideError, UnstorableValue
 from loom_ia.core.ports import Tool
-from loom_ia.tools import PythonTool, ToolContext, ToolDefinitionError, ToolError, ToolOutput, tool
+from loom_ia.tools import PythonTool, ToolContext, ToolDefinitionError, ToolError, tool
 
 CONTEXT = ToolContext("t", "s", "r", "c", "agent", idempotency_key="r:c")
 
