@@ -281,9 +281,17 @@ async def test_a_tool_is_told_what_it_may_know_of_its_call() -> None:
         "x",
         "clerk",
     )
-    assert first.idempotency_key == second.idempotency_key == "run-1:x"
+    assert first.idempotency_key == second.idempotency_key
     assert (first.resumed, second.resumed) == (False, True)
     assert (first.should_stop(), second.should_stop()) == (True, False)
+
+
+async def test_an_id_that_a_model_uses_again_is_another_call() -> None:
+    """Each turn has its own keys, so that a store of effects never mistakes one for the other."""
+    tool = Hand()
+    model = Model([Ask(call_id="x"), Ask(call_id="y")], Ask(call_id="x"))
+    await run(World().instance(agent(model, tool)))
+    assert len({context.idempotency_key for context in tool.contexts}) == 3
 
 
 async def test_a9_a10_a_call_that_cannot_run_never_begins() -> None:

@@ -1,7 +1,7 @@
 """Driving a run: what it writes, when it flushes, how it ends, and how it is stopped."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from loom_ia.app.runs import Order, resume
 from loom_ia.core.decide.effects import CallModel
 from loom_ia.core.errors import InternalError, ModelError
 from loom_ia.core.events import (
+    Event,
     ModelResponded,
     Payload,
     RunFailed,
@@ -20,6 +21,7 @@ from loom_ia.core.events import (
     ToolCompleted,
 )
 from loom_ia.core.model import ModelChunk, ModelRequest, Usage
+from loom_ia.core.ports.journal import SequenceConflict
 from loom_ia.core.state import Failed, RunState, Status
 from loom_ia.engine.interrupt import Interrupt
 from loom_ia.engine.perform import EffectContext, Performers
@@ -484,6 +486,26 @@ async def test_a_request_is_built_anew_when_a_turn_ends_before_the_run_begins() 
     request = next(r for r in model.requests if r.messages[0].as_text() == "second")
     assert [m.as_text() for m in request.history] == ["go", "first answer"]
     assert len([r for r in model.requests if r.messages[0].as_text() == "second"]) == 1
+
+
+async def test_a_request_is_built_anew_when_another_run_begins_to_wait() -> None:
+    """What a conflict tells of other runs is in the request that follows it."""
+
+    class Beaten(MemoryJournal):
+        async def append(
+            self, batch: Sequence[Event], *, expected: int, sync: bool
+        ) -> int | SequenceConflict:
+            if batch[0].run_id == "run-2" and expected == 0:
+                await run(other)
+            return await super().append(batch, expected=expected, sync=sync)
+
+    world = World(Beaten())
+    tool = Hand(approval="always")
+    other = world.instance(agent(Model(Ask()), tool), "worker-2")
+    model = Model("noted")
+    state = await run(world.instance(agent(model, tool)), run_id="run-2")
+    assert text_of(state) == "noted"
+    assert "await a human decision: act (c0.0)" in model.requests[0].system
 
 
 async def test_the_result_of_a_call_is_known_to_the_model_once() -> None:

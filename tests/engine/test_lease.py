@@ -280,13 +280,16 @@ async def test_a_heart_survives_a_journal_that_fails(caplog: pytest.LogCaptureFi
         assert (await driving).status is Status.COMPLETED
 
 
-async def test_a_heart_leaves_alone_a_run_that_is_not_written_yet() -> None:
+async def test_a_heart_leaves_alone_a_run_that_is_not_written_yet(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """A beat during the very first write has nothing to extend."""
     world = World()
     instance = world.instance(agent(Model()))
     opened = await runs.open_run(instance, Order("clerk", "go", "session-1", "run-1"))
     await instance.heart.beat("run-1", opened.log, Interrupt())
     assert await world.events("session-1") == []
+    assert caplog.text == "", "it is no fault"
 
 
 async def test_a18_the_heart_notices_a_cancel_from_elsewhere_and_stops_the_tool() -> None:

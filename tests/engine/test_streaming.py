@@ -4,11 +4,13 @@ import asyncio
 
 import pytest
 
+from loom_ia.adapters.journals.memory import MemoryJournal
 from loom_ia.app import runs
 from loom_ia.app.cancel import cancel
 from loom_ia.app.runs import Order, resume
 from loom_ia.core.errors import DecisionRefused, ModelError
 from loom_ia.core.events import Event
+from loom_ia.core.ids import SessionId, TenantId
 from loom_ia.core.model import Reset, TextDelta
 from loom_ia.core.state import Status
 from loom_ia.engine.streaming import Feed, LiveItem
@@ -137,6 +139,33 @@ async def test_a_consumer_of_any_pace_has_every_fact_once_and_in_order(pace: int
         feed.end()
         await consuming
     assert seen == [e.seq for e in await world.events("session-1")]
+
+
+async def test_a_fact_that_is_written_while_the_consumer_catches_up_is_given_once() -> None:
+    """It comes with what is read and is queued as well: the second time it is passed over."""
+
+    class Busy(MemoryJournal):
+        async def read(
+            self, tenant_id: TenantId, session_id: SessionId, *, after: int = 0
+        ) -> list[Event]:
+            if feeding:
+                feeding.pop()
+                await run(instance, run_id="run-2")
+            return await super().read(tenant_id, session_id, after=after)
+
+    feeding: list[bool] = []
+    world = World(Busy())
+    instance = world.instance(agent(Model(), Hand()))
+    opened = await runs.open_run(instance, Order("clerk", "go", "session-1", "run-1"))
+    feed = Feed(opened.log, "run-1", capacity=4)
+    feed._root = "run-2"
+    feed.attach()
+    await runs.drive(instance, opened.pen, opened.program)
+    feeding.append(True)
+    feed._capacity = 99
+    feed.end()
+    seen = [item.seq async for item in feed.items() if isinstance(item, Event)]
+    assert seen == [e.seq for e in await world.events("session-1") if e.run_id == "run-2"]
 
 
 async def test_facts_of_another_process_reach_a_stream() -> None:
