@@ -203,9 +203,9 @@ async def test_each_fact_of_the_driver_extends_its_lease() -> None:
 
 
 @pytest.mark.parametrize(
-    ("silence", "renewed"), [(0, False), (19, False), (20, True), (59, True), (61, True)]
+    ("silence", "renewed"), [(0, False), (14, False), (16, True), (59, True), (61, True)]
 )
-async def test_the_heart_extends_a_lease_that_was_quiet_for_a_third(
+async def test_the_heart_extends_a_lease_before_it_was_quiet_for_a_third(
     silence: float, *, renewed: bool
 ) -> None:
     """A beat writes only when nothing else did, and then the lease is whole again."""

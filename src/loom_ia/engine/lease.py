@@ -25,6 +25,11 @@ from loom_ia.engine.log import SessionLog
 
 _log = logging.getLogger("loom_ia.engine")
 
+_SILENCE = 1 / 3
+"""The part of a lease that may pass without a fact, and within which a cancel is noticed."""
+_TICK = 1 / 12
+"""How often the heart looks, as a part of a lease."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pilot:
@@ -113,11 +118,10 @@ class Heart:
             self._task = None
 
     async def _beat_for_ever(self) -> None:
-        third = self._pilot.length.total_seconds() / 3
         while self._driven:
-            await asyncio.sleep(third / 2)
-            for run_id, (log, interrupt) in list(self._driven.items()):
-                await self.beat(run_id, log, interrupt)
+            await asyncio.sleep(self._pilot.length.total_seconds() * _TICK)
+            beats = (self.beat(run_id, *driven) for run_id, driven in self._driven.items())
+            await asyncio.gather(*list(beats))
 
     async def beat(self, run_id: RunId, log: SessionLog, interrupt: Interrupt) -> None:
         """Extend one lease if nothing was written for a third of it; interrupt a lost drive."""
@@ -135,6 +139,6 @@ class Heart:
         first = self._pilot.may_write(run, now)
         if first or run is None or run.lease is None:
             return first
-        if run.lease.until - now > self._pilot.length * 2 / 3:
-            return ()
+        if run.lease.until - now > self._pilot.length * (1 - _SILENCE + _TICK):
+            return ()  # the next tick still comes before the silence is too long
         return (self._pilot.claim(now, renewal=True),)
