@@ -10,8 +10,8 @@ from loom_ia.agents import AgentSpec
 from loom_ia.config.root import LoomConfig
 from loom_ia.core.model import ModelSpec
 from scripts.pages.fields import bounds_text, default_text, models_in, type_text
-from scripts.pages.markdown import code, page, table
-from scripts.pages.meanings import MEANINGS
+from scripts.pages.markdown import block, code, page, table
+from scripts.pages.meanings import MEANINGS, SECTIONS, keys
 
 _WORDS = {
     LoomConfig: ("The root", "`loom.yaml`, or `LoomConfig` in Python."),
@@ -19,13 +19,83 @@ _WORDS = {
     AgentSpec: ("An agent", "One file of `agents_dir`, or `AgentSpec` in Python."),
 }
 
+_PROFILES = (
+    "## Profiles",
+    (
+        "Two profiles exist, `dev` and `prod`. The active one is chosen by `--profile`, else by "
+        "the variable `LOOM_PROFILE`, else by the key `profile`; without any, nothing is "
+        "changed, hardened or softened. What `profiles` holds for the active one is merged over "
+        "the rest before anything is checked: mappings key by key; a list, a text or a number is "
+        "replaced, and so is a whole block named `params` or `llm`. A profile may hold any key "
+        "of the root but `profile`, `profiles` and `env_file`. `loom validate` lists each key "
+        "that it changes."
+    ),
+    block(
+        """
+storage:
+  events: {backend: jsonl, path: data}
+
+profiles:
+  prod:
+    storage:
+      events: {backend: sqlite, path: /var/lib/agents/journal.db}
+""",
+        "yaml",
+    ),
+)
+_VARIABLES = (
+    "## Environment variables",
+    (
+        "The command `loom` reads a file of variables before the configuration: the one of "
+        "`--env-file`, else the one of the key `env_file`, else a `.env` next to `loom.yaml`. "
+        "`--no-env-file` reads none. A file that was named and is missing is refused. A variable "
+        "that is already defined keeps its value, even an empty one. `LOOM_LANG` and "
+        "`LOOM_DEBUG` have no effect there: they are read first. The library reads no such file "
+        'unless a program calls `load_env_file("loom.yaml")`, from `loom_ia.config`.'
+    ),
+    table(
+        ("a line", "gives"),
+        (
+            ("`NAME=text # comment`", "`text`: blanks around it, and a comment, are dropped."),
+            ("`NAME=a#b`", "`a#b`: a comment starts after a blank."),
+            ("`NAME='text'`", "The text as it is, on several lines if need be."),
+            (
+                '`NAME="text"`',
+                'The same, where `\\n`, `\\r`, `\\t`, `\\"`, `\\\\` and `\\$` are understood.',
+            ),
+            ("`NAME=`", "An empty value."),
+            ("`export NAME=text`", "The same as without `export`."),
+            ("`# comment`", "Nothing, like an empty line."),
+        ),
+    ),
+    (
+        "Nothing is replaced inside a value: `$OTHER` stays what it is. A name that is written "
+        "twice has its last value. A file that cannot be understood is refused with its line; no "
+        "message shows a value."
+    ),
+)
+_EDITORS = (
+    "## In an editor",
+    (
+        "`loom schema` prints the JSON Schema of `loom.yaml`, and `loom schema --agent` the one "
+        "of an agent's file. The first line of the project that `loom init` writes names it, for "
+        "the editors that complete and check YAML; make the file once, and again after an "
+        "upgrade:"
+    ),
+    block("$ loom schema > loom.schema.json", "console"),
+    (
+        "The schema knows keys, types and values. That a model is declared, or that a tool "
+        "exists, is for `loom validate`."
+    ),
+)
+
 
 def text() -> str:
     """Give the page. Raises `ValueError` when a key has no meaning, or a meaning no key."""
-    sections = [part for model in _WORDS for part in _section(model)]
-    known = {path for model in _WORDS for path, _ in _keys(model, _prefix(model))}
+    sections = [part for model in SECTIONS for part in _section(model)]
+    known = {path for model, prefix in SECTIONS.items() for path, _ in keys(model, prefix)}
     if lost := MEANINGS.keys() - known:
-        raise ValueError(f"scripts/pages/meanings.py: these keys are no more: {sorted(lost)}")
+        raise ValueError(f"loom_ia/config/meanings.py: these keys are no more: {sorted(lost)}")
     return page(
         "Configuration",
         "A project is `loom.yaml`, one file for each agent, and the prompts. The same classes "
@@ -33,40 +103,28 @@ def text() -> str:
         "converted, and everything that is wrong is said at once, each with its file and its "
         "line. Paths are relative to the folder of `loom.yaml`.",
         *sections,
+        *_PROFILES,
+        *_VARIABLES,
+        *_EDITORS,
     )
 
 
 def _section(model: type[BaseModel]) -> Iterator[str]:
-    title, place = _WORDS[model]
+    (title, place), prefix = _WORDS[model], SECTIONS[model]
     yield f"## {title}"
     yield place
     yield table(
         ("key", "type", "default", "meaning"),
         (
             (
-                code(path.removeprefix(_prefix(model))),
+                code(path.removeprefix(prefix)),
                 _type(field),
                 default_text(field),
-                field.description or _meaning(path),
+                _meaning(path),
             )
-            for path, field in _keys(model, _prefix(model))
+            for path, field in keys(model, prefix)
         ),
     )
-
-
-def _prefix(model: type[BaseModel]) -> str:
-    return {ModelSpec: "models[].", AgentSpec: "agents[]."}.get(model, "")
-
-
-def _keys(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Give each key with its path; items of `models` and `agents` have sections of their own."""
-    for name, field in model.model_fields.items():
-        path = f"{prefix}{name}"
-        yield path, field
-        for inner in models_in(field.annotation):
-            if inner not in _WORDS:
-                is_list = get_origin(field.annotation) is tuple
-                yield from _keys(inner, f"{path}[]." if is_list else f"{path}.")
 
 
 def _type(field: FieldInfo) -> str:
@@ -82,5 +140,5 @@ def _type(field: FieldInfo) -> str:
 
 def _meaning(path: str) -> str:
     if path not in MEANINGS:
-        raise ValueError(f"scripts/pages/meanings.py: say what {path} means")
+        raise ValueError(f"say what {path} means, in the description of its field")
     return MEANINGS[path]

@@ -94,7 +94,7 @@ def test_the_example_without_a_file_is_prepared(tmp_path: Path) -> None:
         loaded.check_references()
     assert str(caught.value) == (
         "LoomConfig: agents[devis].tools[0].python — nothing is called prix_ttc "
-        "(is its module listed under imports?)"
+        "(give the object with loom.register('prix_ttc', …), or list its module under imports)"
     )
 
 

@@ -17,6 +17,15 @@ from loom_ia.core.prompts import Language
 OnExpiry: TypeAlias = Literal["deny", "fail"]
 
 DEFAULT_MAX_ITERATIONS: Final = 10
+_OVERRIDES: Final = "Overrides what the tool declares."
+
+
+_ONE_PROMPT: Final[JsonObject] = {
+    "oneOf": [
+        {"required": [key], "properties": {key: {"type": "string"}}}
+        for key in ("system", "system_file")
+    ]
+}
 
 
 class _Spec(Value):
@@ -29,17 +38,25 @@ class LlmSettings(_Spec):
     `params` goes to the provider as it is, merged over the model's.
     """
 
-    max_tokens: int | None = Field(default=None, gt=0)
-    params: JsonObject = Field(default_factory=dict)
+    max_tokens: int | None = Field(default=None, gt=0, description="Overrides the model's own.")
+    params: JsonObject = Field(default_factory=dict, description="Merged over the model's own.")
 
 
 class MainRole(_Spec):
     """The orchestrator: its model, and its prompt as a text or as a file of `prompts_dir`."""
 
-    model: str = Field(min_length=1)
-    system: str | None = None
-    system_file: str | None = Field(default=None, min_length=1)
-    llm: LlmSettings = LlmSettings()
+    model_config = ConfigDict(json_schema_extra=_ONE_PROMPT)
+
+    model: str = Field(min_length=1, description="The `id` of its model.")
+    system: str | None = Field(
+        default=None, description="Its system prompt; give this or `system_file`."
+    )
+    system_file: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The file of its system prompt, relative to `prompts_dir`.",
+    )
+    llm: LlmSettings = Field(default=LlmSettings(), description="What it asks of its model.")
 
     @model_validator(mode="after")
     def _one_prompt(self) -> Self:
@@ -51,8 +68,10 @@ class MainRole(_Spec):
 class ApprovalSpec(_Spec):
     """How long a request for approval stays open, in seconds (None: for ever), and what then."""
 
-    expires_in: float | None = Field(default=86_400.0, gt=0)
-    on_expiry: OnExpiry = "deny"
+    expires_in: float | None = Field(
+        default=86_400.0, gt=0, description="Seconds that it stays open; `null` for ever."
+    )
+    on_expiry: OnExpiry = Field(default="deny", description="`deny` the call, or `fail` the run.")
 
 
 class PythonTool(_Spec):
@@ -61,13 +80,18 @@ class PythonTool(_Spec):
     Each other field replaces what the tool itself declares; None keeps it.
     """
 
-    python: str = Field(min_length=1)
-    timeout: float | None = Field(default=None, gt=0)
-    side_effects: SideEffects | None = None
-    approval: ApprovalMode | None = None
-    idempotent: bool | None = None
-    on_unknown: OnUnknown | None = None
-    offload_over: int | None = Field(default=None, gt=0)
+    python: str = Field(
+        min_length=1,
+        description=(
+            "The name of a tool of the `imports`, a registered name, or `module:attribute`."
+        ),
+    )
+    timeout: float | None = Field(default=None, gt=0, description=_OVERRIDES)
+    side_effects: SideEffects | None = Field(default=None, description=_OVERRIDES)
+    approval: ApprovalMode | None = Field(default=None, description=_OVERRIDES)
+    idempotent: bool | None = Field(default=None, description=_OVERRIDES)
+    on_unknown: OnUnknown | None = Field(default=None, description=_OVERRIDES)
+    offload_over: int | None = Field(default=None, gt=0, description=_OVERRIDES)
 
     @property
     def overrides(self) -> dict[str, Any]:
@@ -82,11 +106,25 @@ class AgentSpec(_Spec):
     the language of the configuration.
     """
 
-    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
-    description: str = ""
-    main: MainRole
-    max_iterations: int = Field(default=DEFAULT_MAX_ITERATIONS, gt=0)
-    timeout: float | None = Field(default=None, gt=0)
-    approval: ApprovalSpec = ApprovalSpec()
-    language: Language | None = None
-    tools: tuple[PythonTool, ...] = ()
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The name by which it is run; each once."
+    )
+    description: str = Field(default="", description="What it does, for people.")
+    main: MainRole = Field(description="The orchestrator.")
+    max_iterations: int = Field(
+        default=DEFAULT_MAX_ITERATIONS,
+        gt=0,
+        description="Calls of the model before it must conclude without tools.",
+    )
+    timeout: float | None = Field(
+        default=None,
+        gt=0,
+        description="Seconds during which a run may be driven; waiting for a human does not count.",
+    )
+    approval: ApprovalSpec = Field(
+        default=ApprovalSpec(), description="What becomes of a request that nobody answers."
+    )
+    language: Language | None = Field(default=None, description="Overrides the root's `language`.")
+    tools: tuple[PythonTool, ...] = Field(
+        default=(), strict=False, description="The tools that it may call, each once."
+    )

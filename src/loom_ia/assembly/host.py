@@ -1,12 +1,14 @@
 """Everything that a configuration describes, made and kept for one instance."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import cast
 
 from loom_ia.agents import AgentSpec
 from loom_ia.assembly.backends import factory
 from loom_ia.assembly.tools import configured
 from loom_ia.config.load import LoadedConfig
+from loom_ia.config.places import key_path
 from loom_ia.config.root import LoomConfig
 from loom_ia.core.errors import ConfigError, Problem
 from loom_ia.core.plan import agent_plan
@@ -99,17 +101,11 @@ class Host:
                 given = self._given.get(spec.id)
                 self._models[spec.id] = given or factory("model", spec.sdk)(spec)
             except ConfigError as error:
-                prefix = f"models[{spec.id}]"
                 for problem in error.problems:
-                    keys = problem.path.removeprefix(prefix).lstrip(".")
-                    place = self.loaded.problem(("models", position), "")
-                    yield Problem(
-                        place.file,
-                        place.line,
-                        f"{prefix}.{keys}",
-                        problem.template,
-                        problem.params,
-                    )
+                    inside = key_path(problem.path.removeprefix(f"models[{spec.id}]"))
+                    place = self.loaded.problem(("models", position, *inside), "")
+                    path = problem.path or place.path
+                    yield replace(problem, file=place.file, line=place.line, path=path)
 
     def _tools_of(self, position: int, agent: AgentSpec) -> tuple[dict[str, Tool], list[Problem]]:
         tools: dict[str, Tool] = {}

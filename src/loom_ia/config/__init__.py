@@ -3,7 +3,9 @@
 Law. Importing this package reads no file and loads no parser: YAML waits until a file is read.
 """
 
+from loom_ia.config.env import EnvFile, load_env_file
 from loom_ia.config.load import LoadedConfig, load_config, prepare_config
+from loom_ia.config.overrides import Override
 from loom_ia.config.profiles import ActiveProfile
 from loom_ia.config.references import References
 from loom_ia.config.root import (
@@ -11,6 +13,7 @@ from loom_ia.config.root import (
     Execution,
     Logging,
     LoomConfig,
+    Profiles,
     Storage,
     Telemetry,
     ToolExecution,
@@ -18,15 +21,19 @@ from loom_ia.config.root import (
 
 __all__ = [
     "ActiveProfile",
+    "EnvFile",
     "EventsStorage",
     "Execution",
     "LoadedConfig",
     "Logging",
     "LoomConfig",
+    "Override",
+    "Profiles",
     "References",
     "Storage",
     "Telemetry",
     "ToolExecution",
     "load_config",
+    "load_env_file",
     "prepare_config",
 ]

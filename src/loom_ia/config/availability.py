@@ -23,8 +23,7 @@ def _keys(text: str) -> frozenset[str]:
 UNAVAILABLE_KEYS: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
     {
         (): _keys(
-            "profiles env_file mcp_servers tool_sources sessions budgets tenants security server "
-            "triggers graphs"
+            "mcp_servers tool_sources sessions budgets tenants security server triggers graphs"
         ),
         _MODEL: _keys("api base_url api_key_env timeouts retry capabilities circuit_breaker cache"),
         (*_MODEL, "pricing"): _keys("tiers"),

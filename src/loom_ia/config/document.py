@@ -114,17 +114,18 @@ def read_document(data: bytes, file: str) -> Document:
     if not isinstance(root, Entries):
         reader.report(root.line, "the file must be a mapping: one key: value on each line")
         return Document(empty, {}, tuple(reader.problems), is_read=False)
-    return Document(root, _value(root), tuple(reader.problems))
+    return Document(root, value_of(root), tuple(reader.problems))
 
 
-def _value(node: Node) -> Any:
+def value_of(node: Node) -> Any:
+    """Give the JSON value that `node` stands for."""
     match node:
         case Scalar():
             return node.value
         case Items():
-            return [_value(item) for item in node.items]
+            return [value_of(item) for item in node.items]
         case Entries():
-            return {key: _value(entry.node) for key, entry in node.entries.items()}
+            return {key: value_of(entry.node) for key, entry in node.entries.items()}
 
 
 class _Unreadable(Exception):

@@ -5,7 +5,7 @@ comes out needs no second look: models and tools are declared, prompts are read.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -16,8 +16,9 @@ from loom_ia.agents import AgentSpec
 from loom_ia.config.availability import AGENT
 from loom_ia.config.checks import CHECKS, check_durability, check_references
 from loom_ia.config.document import Document, KeyPath, read_document
-from loom_ia.config.places import IN_PYTHON, Source
-from loom_ia.config.profiles import ActiveProfile, choose_profile
+from loom_ia.config.overrides import Override, check_profiles, override_document, override_values
+from loom_ia.config.places import FILE_NAME, IN_PYTHON, Show, Source, reason, shown_from
+from loom_ia.config.profiles import ActiveProfile, choose_profile, written_profile
 from loom_ia.config.project import Project, WrittenAgent
 from loom_ia.config.prompts import read_prompts
 from loom_ia.config.references import References
@@ -27,7 +28,6 @@ from loom_ia.core.errors import ConfigError, Problem
 from loom_ia.core.prompts import Language
 from loom_ia.core.template import Template
 
-FILE_NAME: Final = "loom.yaml"
 _NO_FILE: Final = "there is no such file (create a project with `loom init`, or give --config)"
 _NO_FOLDER: Final = (
     "there is no folder {folder} (create it with a file for each agent, or list them under agents)"
@@ -40,8 +40,8 @@ class LoadedConfig:
     """A sound configuration, and what was learnt while it was loaded.
 
     `prompts` gives the system prompt of each agent by its name. `references` turns the names of
-    Python objects into objects; its modules are imported when it is first asked. `warnings` are
-    what another profile would refuse.
+    Python objects into objects; its modules are imported when it is first asked. `overrides` are
+    what the profile changed. `warnings` are what another profile would refuse.
     """
 
     config: LoomConfig
@@ -51,6 +51,7 @@ class LoadedConfig:
     references: References
     project: Project
     durable: bool
+    overrides: tuple[Override, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
     def path(self, written: str) -> Path:
@@ -93,28 +94,34 @@ def load_config(
     """Read `loom.yaml` (or the folder that holds one) and the files that it names.
 
     `profile` wins over `LOOM_PROFILE` in `environ` (that of the process by default), which wins
-    over the file. With `references`, the user's modules are imported and checked too; leave it
-    out when some tools are registered later. `durable` tells what a journal that replaces the
-    configured one is. Raises `ConfigError` with every problem.
+    over the file; what `profiles` says for it is merged first. With `references`, the user's
+    modules are imported and checked too; leave it out when some tools are registered later.
+    `durable` tells what a journal that replaces the configured one is. Raises `ConfigError` with
+    every problem.
     """
     file = Path(os.path.abspath(path))  # noqa: PTH100 (links stay as they are written)
     file = file / FILE_NAME if file.is_dir() else file
-    show = _shown_from(file.parent)
-    document = _read(file, show, _NO_FILE)
+    show = shown_from(file.parent)
+    written = _read(file, show, _NO_FILE)
+    problems = [*written.problems]
+    problems += check_profiles(written.value, Source(show(file), written.value, written))
+    active, refused = choose_profile(profile, environ, written_profile(written.value))
+    document, overrides = override_document(written, active.name, show(file))
     source = Source(show(file), document.value, document)
     root, agents = _root(document, source)
     agents += _agents_of_folder(root, source, file.parent, show, alone=not agents)
-    written = _Written(
+    problems += [*refused, *root.problems, *(fault for _, found in agents for fault in found)]
+    project = _Written(
         root=root,
         source=source,
         base_dir=file.parent,
         show=show,
         agents=tuple(agent for agent, _ in agents if agent),
         model_ids=_model_ids(document.value),
+        profile=active,
+        overrides=overrides,
     )
-    problems = [*document.problems, *root.problems]
-    problems += (problem for _, found in agents for problem in found)
-    return _prepare(written, problems, _Choice(profile, environ, references, durable))
+    return _prepare(project, problems, references=references, durable=durable)
 
 
 def prepare_config(
@@ -131,24 +138,31 @@ def prepare_config(
     Its paths are relative to `base_dir`; its agents are the ones it holds, no folder is read.
     """
     folder = Path(os.path.abspath(base_dir))  # noqa: PTH100 (links stay as they are written)
-    source = Source(IN_PYTHON, config)
+    active, refused = choose_profile(profile, environ, config.profile)
+    value = config.model_dump(mode="json")
+    problems = [*refused, *check_profiles(value, Source(IN_PYTHON, value))]
+    value, overrides = override_values(value, active.name, IN_PYTHON)
+    source = Source(IN_PYTHON, value if overrides else config)
+    root = validate(LoomConfig, value, source) if overrides else Validated(config)
     agents = [
         WrittenAgent(agent, source.inside("agents", position))
-        for position, agent in enumerate(config.agents)
+        for position, agent in enumerate(root.spec.agents if root.spec else ())
     ]
-    written = _Written(
-        root=Validated(config),
+    project = _Written(
+        root=root,
         source=source,
         base_dir=folder,
-        show=_shown_from(folder),
+        show=shown_from(folder),
         agents=tuple(agents),
-        model_ids=tuple(model.id for model in config.models),
+        model_ids=_model_ids(value),
+        profile=active,
+        overrides=overrides,
     )
-    return _prepare(written, [], _Choice(profile, environ, references, durable))
+    problems += root.problems
+    return _prepare(project, problems, references=references, durable=durable)
 
 
 _Agent: TypeAlias = tuple[WrittenAgent | None, tuple[Problem, ...]]
-_Show: TypeAlias = Callable[[Path], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,20 +170,16 @@ class _Written:
     root: Validated[LoomConfig]
     source: Source
     base_dir: Path
-    show: _Show
+    show: Show
     agents: tuple[WrittenAgent, ...]
     model_ids: tuple[str, ...]
+    profile: ActiveProfile
+    overrides: tuple[Override, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    profile: str | None
-    environ: Mapping[str, str] | None
-    references: bool
-    durable: bool | None
-
-
-def _prepare(written: _Written, problems: list[Problem], choice: _Choice) -> LoadedConfig:
+def _prepare(
+    written: _Written, problems: list[Problem], *, references: bool, durable: bool | None
+) -> LoadedConfig:
     root = written.root.spec or LoomConfig(version=1)
     broken = written.root.broken
     prompts_dir = None if "prompts_dir" in broken else root.prompts_dir
@@ -179,23 +189,21 @@ def _prepare(written: _Written, problems: list[Problem], choice: _Choice) -> Loa
         base_dir=written.base_dir,
         agents=written.agents,
         model_ids=written.model_ids,
-        references=References(written.base_dir, root.imports),
+        references=References(
+            written.base_dir, root.imports, in_python=written.source.document is None
+        ),
         broken=broken,
         prompts=read_prompts(written.agents, written.base_dir, prompts_dir, written.show),
     )
-    environ = os.environ if choice.environ is None else choice.environ
-    profile, refused = choose_profile(choice.profile, environ, root.profile)
-    problems += refused
     for check in CHECKS:
         problems += check(project)
-    resolved = choice.references and "imports" not in broken
+    resolved = references and "imports" not in broken
     if resolved:
         problems += check_references(project)
-    durable = choice.durable
     if durable is None:
         durable = "storage" in broken or root.storage.events.backend != "memory"
     warnings = () if durable else tuple(check_durability(project, resolved=resolved))
-    if profile.name != "dev":
+    if written.profile.name != "dev":
         problems += warnings
     if problems:
         project.references.close()
@@ -204,7 +212,7 @@ def _prepare(written: _Written, problems: list[Problem], choice: _Choice) -> Loa
     return LoadedConfig(
         config=root.model_copy(update={"agents": specs}),
         base_dir=written.base_dir,
-        profile=profile,
+        profile=written.profile,
         prompts={
             specs[position].name: prompt.template
             for position, prompt in project.prompts.items()
@@ -213,6 +221,7 @@ def _prepare(written: _Written, problems: list[Problem], choice: _Choice) -> Loa
         references=project.references,
         project=project,
         durable=durable,
+        overrides=written.overrides,
         warnings=warnings,
     )
 
@@ -238,7 +247,7 @@ def _root(document: Document, source: Source) -> tuple[Validated[LoomConfig], li
 
 
 def _agents_of_folder(
-    root: Validated[LoomConfig], source: Source, base_dir: Path, show: _Show, *, alone: bool
+    root: Validated[LoomConfig], source: Source, base_dir: Path, show: Show, *, alone: bool
 ) -> list[_Agent]:
     """Read the files of `agents_dir`; `alone` when they would be the only agents."""
     if root.spec is None or "agents_dir" in root.broken:
@@ -253,7 +262,7 @@ def _agents_of_folder(
         return [(None, (problem,))]
     except (OSError, ValueError) as error:
         template = "{folder} cannot be read: {reason}"
-        params = {"folder": show(folder), "reason": _reason(error)}
+        params = {"folder": show(folder), "reason": reason(error)}
         return [(None, (source.problem(("agents_dir",), template, **params),))]
     return [
         _agent_of_file(file, show)
@@ -262,7 +271,7 @@ def _agents_of_folder(
     ]
 
 
-def _agent_of_file(file: Path, show: _Show) -> _Agent:
+def _agent_of_file(file: Path, show: Show) -> _Agent:
     try:
         document = _read(file, show)
     except ConfigError as error:
@@ -287,28 +296,13 @@ def _model_ids(value: Mapping[str, JsonValue]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(model_id for model_id in ids if isinstance(model_id, str)))
 
 
-def _read(file: Path, show: _Show, missing: str = "there is no such file") -> Document:
+def _read(file: Path, show: Show, missing: str = "there is no such file") -> Document:
     try:
         data = file.read_bytes()
     except FileNotFoundError as error:
         raise ConfigError([Problem(show(file), None, "", missing, {})]) from error
     except (OSError, ValueError) as error:
-        params: dict[str, object] = {"reason": _reason(error)}
+        params: dict[str, object] = {"reason": reason(error)}
         template = "the file cannot be read: {reason}"
         raise ConfigError([Problem(show(file), None, "", template, params)]) from error
     return read_document(data, show(file))
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
-def _shown_from(base_dir: Path) -> _Show:
-    """Show files from the working directory when they are in it, else from `base_dir`."""
-    here = Path.cwd()
-    start = here if base_dir.is_relative_to(here) else base_dir
-
-    def show(file: Path) -> str:
-        return str(file.relative_to(start)) if file.is_relative_to(start) else str(file)
-
-    return show

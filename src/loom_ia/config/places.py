@@ -1,17 +1,22 @@
 """Where a part of the configuration was written, and how a reader would name it."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from pathlib import Path
+from typing import Final, TypeAlias, cast
 
 from pydantic import BaseModel
 
 from loom_ia.config.document import Document, KeyPath
 from loom_ia.core.errors import ConfigError, Problem
 
+FILE_NAME: Final = "loom.yaml"
 IN_PYTHON: Final = "LoomConfig"
+Show: TypeAlias = Callable[[Path], str]
 _LABELS: Final = ("id", "name")
 _LONGEST_LABEL: Final = 64
+_PART: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,28 @@ class Source:
         """Give the problems of `error`, which know no place, the place of `path`."""
         for problem in error.problems:
             yield replace(problem, file=self.file, line=self.line(path), path=self.text(path))
+
+
+def key_path(text: str) -> KeyPath:
+    """Read a path such as `script[0].text`, whose items are numbered and whose keys are plain."""
+    parts = _PART.findall(text)
+    return tuple(int(number) if number else key for key, number in parts)
+
+
+def shown_from(base_dir: Path) -> Show:
+    """Show files from the working directory when they are in it, else from `base_dir`."""
+    here = Path.cwd()
+    start = here if base_dir.is_relative_to(here) else base_dir
+
+    def show(file: Path) -> str:
+        return str(file.relative_to(start)) if file.is_relative_to(start) else str(file)
+
+    return show
+
+
+def reason(error: Exception) -> str:
+    """Tell why the system refused a file, without its name."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _child(value: object, part: str | int) -> object:

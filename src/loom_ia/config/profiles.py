@@ -1,5 +1,6 @@
 """Which profile is active, and who chose it."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
@@ -20,10 +21,20 @@ class ActiveProfile:
     origin: ProfileOrigin | None = None
 
 
+def written_profile(value: Mapping[str, object]) -> ProfileName | None:
+    """Give the profile that a document chooses, None when what it says is none."""
+    found = value.get("profile")
+    return next((name for name in get_args(ProfileName) if name == found), None)
+
+
 def choose_profile(
-    asked: str | None, environ: Mapping[str, str], written: ProfileName | None
+    asked: str | None, environ: Mapping[str, str] | None, written: ProfileName | None
 ) -> tuple[ActiveProfile, tuple[Problem, ...]]:
-    """Take the argument, else the variable, else the file; an empty variable chooses nothing."""
+    """Take the argument, else the variable, else the file; an empty variable chooses nothing.
+
+    Without `environ`, the variables are those of the process.
+    """
+    environ = os.environ if environ is None else environ
     choices: tuple[tuple[ProfileOrigin, str | None], ...] = (
         ("--profile", asked),
         ("LOOM_PROFILE", environ.get(VARIABLE) or None),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from loom_ia.config.document import MAX_BYTES
+from loom_ia.config.places import reason
 from loom_ia.config.project import Prompt, WrittenAgent
 from loom_ia.core.errors import ConfigError
 from loom_ia.core.template import Template
@@ -57,7 +58,7 @@ def _read(
     except FileNotFoundError:
         return refused("there is no file {file} (system_file is relative to prompts_dir)")
     except (OSError, ValueError) as error:
-        return refused("{file} cannot be read: {reason}", reason=_reason(error))
+        return refused("{file} cannot be read: {reason}", reason=reason(error))
     if len(data) > MAX_BYTES:
         template = "{file} has {size} bytes; {max} are read at most"
         return refused(template, size=len(data), max=MAX_BYTES)
@@ -69,10 +70,6 @@ def _read(
         template = "the text is not in UTF-8; save the file in UTF-8"
         return replace(prompt, problems=(prompt.problem(line, template),))
     return _parsed(prompt, text.replace("\r\n", "\n"))
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _parsed(prompt: Prompt, text: str) -> Prompt:

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Final, Never, TypeGuard
 
 from loom_ia.config.siblings import Siblings
@@ -25,6 +25,21 @@ _NO_MODULE: Final = "there is no module {name}, neither installed nor in {folder
 _NO_MODULE_AMONG: Final = (
     "there is no module {name}, neither installed nor in {folder} (modules there: {known})"
 )
+_NOTHING: Final[Mapping[tuple[bool, bool], str]] = MappingProxyType(
+    {
+        (False, False): "nothing is called {name} (is its module listed under imports?)",
+        (True, False): "nothing is called {name} (known names: {known})",
+        (False, True): (
+            "nothing is called {name} (give the object with loom.register({name!r}, …), or list "
+            "its module under imports)"
+        ),
+        (True, True): (
+            "nothing is called {name} (known names: {known}; others are given with "
+            "loom.register({name!r}, …))"
+        ),
+    }
+)
+"""What to do, by whether some names are known and whether the configuration is in Python."""
 _FAILED: Final = "importing {name} failed with {error}: {text}"
 _FAILED_AT: Final = "importing {name} failed with {error}: {text} ({where})"
 
@@ -47,11 +62,14 @@ class References:
     """The names of one configuration whose file is in `folder`.
 
     A `ConfigError` raised by `find` has problems without a file: the caller knows who wrote the
-    name.
+    name. `in_python` tells that the configuration was built there, where one registers names.
     """
 
-    def __init__(self, folder: Path, modules: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, modules: Sequence[str] = (), *, in_python: bool = False
+    ) -> None:
         self.folder = folder
+        self.in_python = in_python
         self.modules = tuple(modules)
         self._registered: dict[str, _Named] = {}
         self._imported: dict[str, _Named] = {}
@@ -201,10 +219,7 @@ class References:
             _refuse(full, template, name=full, suggestion=prefix + near[0])
         if prefix:
             _refuse(full, "nothing is called {name}", name=full)
-        if not known:
-            template = "nothing is called {name} (is its module listed under imports?)"
-            _refuse(full, template, name=full)
-        template = "nothing is called {name} (known names: {known})"
+        template = _NOTHING[bool(known), self.in_python]
         _refuse(full, template, name=full, known=_listed(known))
 
 

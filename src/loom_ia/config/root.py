@@ -1,7 +1,8 @@
 """The description of an instance, with the same classes for `loom.yaml` and for Python.
 
 Law. These are values: no file is read here and nothing is looked up. What depends on several parts
-of the configuration is checked in `config/checks`, one file for each check.
+of the configuration is checked in `config/checks`, one file for each check. The `description` of a
+field is what the reference page and the schema say of it.
 """
 
 from typing import Literal, TypeAlias
@@ -9,6 +10,7 @@ from typing import Literal, TypeAlias
 from pydantic import ConfigDict, Field
 
 from loom_ia.agents import AgentSpec
+from loom_ia.core.json import JsonObject
 from loom_ia.core.model import ModelSpec
 from loom_ia.core.model.base import Value
 from loom_ia.core.prompts import Language
@@ -27,8 +29,18 @@ class _Section(Value):
 class EventsStorage(_Section):
     """Where the journal is. `path` is a folder for jsonl, a file for sqlite, none for memory."""
 
-    backend: EventsBackend = "memory"
-    path: str | None = Field(default=None, min_length=1)
+    backend: EventsBackend = Field(
+        default="memory",
+        description=(
+            "`memory` ends with the process; `jsonl` is a folder with one file for each session; "
+            "`sqlite` is one file."
+        ),
+    )
+    path: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The folder (`jsonl`) or the file (`sqlite`); none for `memory`.",
+    )
 
 
 class ArtifactsStorage(_Section):
@@ -37,15 +49,27 @@ class ArtifactsStorage(_Section):
     `path` is a folder, for local only; without it, `.artifacts` in the folder of the journal.
     """
 
-    backend: ArtifactsBackend | None = None
-    path: str | None = Field(default=None, min_length=1)
+    backend: ArtifactsBackend | None = Field(
+        default=None,
+        description=(
+            "`local` is a folder; `memory` ends with the process. `null` follows the journal."
+        ),
+    )
+    path: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The folder (`local`); `null` is `.artifacts` in the folder of the journal.",
+    )
 
 
 class Storage(_Section):
     """Where things are kept."""
 
-    events: EventsStorage = EventsStorage()
-    artifacts: ArtifactsStorage = ArtifactsStorage()
+    events: EventsStorage = Field(default=EventsStorage(), description="The journal.")
+    artifacts: ArtifactsStorage = Field(
+        default=ArtifactsStorage(),
+        description="The files that tools make, and results too large to be shown whole.",
+    )
 
 
 class ToolExecution(_Section):
@@ -55,42 +79,111 @@ class ToolExecution(_Section):
     away and only its beginning shown, None for never.
     """
 
-    timeout: float | None = Field(default=30.0, gt=0)
-    offload_over: int | None = Field(default=50_000, gt=0)
+    timeout: float | None = Field(
+        default=30.0, gt=0, description="Seconds that a call may take; `null` for no limit."
+    )
+    offload_over: int | None = Field(
+        default=50_000,
+        gt=0,
+        description=(
+            "Characters above which a result is put away and only its beginning shown to the "
+            "model; `null` for never."
+        ),
+    )
 
 
 class Execution(_Section):
     """Durations, in seconds: of a lease, and of what a stop waits for before it cuts."""
 
-    tools: ToolExecution = ToolExecution()
-    lease: float = Field(default=60.0, gt=0)
-    shutdown_timeout: float = Field(default=30.0, ge=0)
+    tools: ToolExecution = Field(
+        default=ToolExecution(), description="What holds for every tool that says nothing else."
+    )
+    lease: float = Field(
+        default=60.0,
+        gt=0,
+        description="Seconds for which a driver owns a run without writing anything.",
+    )
+    shutdown_timeout: float = Field(
+        default=30.0,
+        ge=0,
+        description="Seconds that leaving `async with Loom…` waits for runs and calls under way.",
+    )
 
 
 class Logging(_Section):
     """The log of this package, which is set up only when asked."""
 
-    level: LogLevel = "INFO"
-    format: LogFormat = "console"
+    level: LogLevel = Field(default="INFO", description="The least serious line that is shown.")
+    format: LogFormat = Field(
+        default="console", description="`console` for people, `json` for machines."
+    )
 
 
 class Telemetry(_Section):
     """What is shown of the inside."""
 
-    logging: Logging = Logging()
+    logging: Logging = Field(
+        default=Logging(), description="The technical log, apart from the journal."
+    )
+
+
+class Profiles(_Section):
+    """What each profile changes in the rest: a part of a configuration, merged when it is active.
+
+    Its content is checked then, with what it is merged into.
+    """
+
+    dev: JsonObject = Field(default_factory=dict, description="What the profile `dev` changes.")
+    prod: JsonObject = Field(default_factory=dict, description="What the profile `prod` changes.")
 
 
 class LoomConfig(_Section):
     """A whole configuration. Paths are relative to the folder of the file, or of the process."""
 
-    version: Literal[1]
-    profile: ProfileName | None = None
-    imports: tuple[str, ...] = ()
-    agents_dir: str = Field(default="agents", min_length=1)
-    prompts_dir: str = Field(default="prompts", min_length=1)
-    language: Language = "en"
-    models: tuple[ModelSpec, ...] = ()
-    storage: Storage = Storage()
-    execution: Execution = Execution()
-    telemetry: Telemetry = Telemetry()
-    agents: tuple[AgentSpec, ...] = ()
+    version: Literal[1] = Field(description="The version of this language.")
+    profile: ProfileName | None = Field(
+        default=None,
+        description=(
+            "The profile when neither `--profile` nor `LOOM_PROFILE` chooses one. In `dev`, tools "
+            "that may wait for a human are allowed on a journal in memory."
+        ),
+    )
+    profiles: Profiles = Field(
+        default=Profiles(),
+        description=(
+            "What a profile changes here: mappings are merged key by key; a list, a `params` or "
+            "an `llm` is replaced whole."
+        ),
+    )
+    env_file: str | None = Field(
+        default=None,
+        min_length=1,
+        description=(
+            "The file of environment variables that the command reads instead of a `.env` next to "
+            "`loom.yaml`."
+        ),
+    )
+    imports: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="Python modules that hold your tools; those next to `loom.yaml` are found.",
+    )
+    agents_dir: str = Field(
+        default="agents", min_length=1, description="The folder with one file for each agent."
+    )
+    prompts_dir: str = Field(
+        default="prompts", min_length=1, description="The folder that `system_file` is relative to."
+    )
+    language: Language = Field(
+        default="en",
+        description="The language of the texts that the engine itself puts before a model.",
+    )
+    models: tuple[ModelSpec, ...] = Field(
+        default=(), strict=False, description="The models that agents may use; each `id` once."
+    )
+    storage: Storage = Field(default=Storage(), description="Where things are kept.")
+    execution: Execution = Field(default=Execution(), description="Limits, most of them durations.")
+    telemetry: Telemetry = Field(default=Telemetry(), description="What is shown of the inside.")
+    agents: tuple[AgentSpec, ...] = Field(
+        default=(), strict=False, description="Agents written here, besides those of `agents_dir`."
+    )

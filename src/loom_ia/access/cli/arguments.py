@@ -42,6 +42,7 @@ def _commands() -> dict[str, str]:
     return {
         "init": _("write a first project"),
         "validate": _("check the configuration and mount the agents"),
+        "schema": _("print the JSON Schema of the configuration"),
         "run": _("run an agent on a message"),
         "resume": _("go on with a run that was interrupted"),
         "approve": _("grant a call that waits, and go on with the run"),
@@ -80,15 +81,30 @@ def profile(args: argparse.Namespace) -> str | None:
     return getattr(args, "profile", None)
 
 
+def env_file(args: argparse.Namespace) -> str | None:
+    """Give the file of variables that was asked for."""
+    return getattr(args, "env_file", None)
+
+
+def reads_env_file(args: argparse.Namespace) -> bool:
+    """Whether a file of variables may be read."""
+    return not getattr(args, "no_env_file", False)
+
+
 def is_debug(args: argparse.Namespace) -> bool:
     """Whether tracebacks are wanted."""
     return bool(getattr(args, "debug", False)) or os.environ.get("LOOM_DEBUG", "0") not in {"", "0"}
 
 
 def command_line(args: argparse.Namespace, *words: str) -> str:
-    """Write a command to type, quoted, on the same configuration and profile."""
-    options = [("--config", getattr(args, "config", None)), ("--profile", profile(args))]
+    """Write a command to type, quoted, on the same configuration, profile and variables."""
+    options = [
+        ("--config", getattr(args, "config", None)),
+        ("--profile", profile(args)),
+        ("--env-file", env_file(args)),
+    ]
     given = [word for name, value in options if value is not None for word in (name, str(value))]
+    given += [] if reads_env_file(args) else ["--no-env-file"]
     return shlex.join(["loom", *given, *words])
 
 
@@ -117,12 +133,16 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 def _add_globals(parser: argparse.ArgumentParser) -> None:
     # Without a default, an option given before the command is not undone by the command's own.
     options = parser.add_argument_group(_("global options"))
+    variables = options.add_mutually_exclusive_group()
 
-    def add(name: str, text: str, **settings: Any) -> None:
-        options.add_argument(name, default=argparse.SUPPRESS, help=text, **settings)
+    def add(name: str, text: str, group: Any = options, **settings: Any) -> None:
+        group.add_argument(name, default=argparse.SUPPRESS, help=text, **settings)
 
     add("--config", _("the configuration (default: loom.yaml)"), metavar="FILE")
     add("--profile", _("the profile of the configuration"), choices=("dev", "prod"))
+    text = _("read the environment variables of this file (default: .env beside the configuration)")
+    add("--env-file", text, variables, metavar="FILE")
+    add("--no-env-file", _("read no file of variables"), variables, action="store_true")
     add("--lang", _("the language of the messages"), choices=LANGUAGES)
     add("--debug", _("show the traceback of an unexpected error"), action="store_true")
 

@@ -11,10 +11,12 @@ from typing import Any, Final
 from loom_ia.access.api import Loom
 from loom_ia.access.cli.arguments import command_line, config_path, profile
 from loom_ia.access.cli.terminal import say
+from loom_ia.access.cli.variables import advised_against, variables
 from loom_ia.app import approvals
 from loom_ia.app.approvals import Ruling
+from loom_ia.config.env import EnvFile
 from loom_ia.config.load import LoadedConfig
-from loom_ia.core.errors import LoomError
+from loom_ia.core.errors import LoomError, Problem
 from loom_ia.core.ids import CallId, RunId, SessionId
 from loom_ia.core.json import JsonObject
 from loom_ia.engine.program import Program
@@ -27,10 +29,17 @@ TERMINATED: Final = 143
 class Desk(Loom):
     """A `Loom` whose decisions start nothing by themselves: the command says what comes next."""
 
+    env: EnvFile | None = None
+
     @property
     def loaded(self) -> LoadedConfig:
         """The configuration, and what was learnt while it was loaded."""
         return self._host.loaded
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """What is accepted here, and would better not be."""
+        return (*self._host.warnings, *advised_against(self.env, self.loaded.profile))
 
     @property
     def programs(self) -> Mapping[str, Program]:
@@ -52,15 +61,17 @@ async def open_desk(args: argparse.Namespace, *, mount: bool = True) -> AsyncGen
 
     A run can so be read or cancelled although the code of its tools is broken.
     """
-    desk = Desk.from_config(config_path(args), profile=profile(args))
-    try:
-        logging = desk.config.telemetry.logging
-        configure_logging(logging.level, logging.format)
-        if mount:
-            desk.mount()
-        yield desk
-    finally:
-        await desk.aclose()
+    with variables(args) as env:
+        desk = Desk.from_config(config_path(args), profile=profile(args))
+        desk.env = env
+        try:
+            logging = desk.config.telemetry.logging
+            configure_logging(logging.level, logging.format)
+            if mount:
+                desk.mount()
+            yield desk
+        finally:
+            await desk.aclose()
 
 
 @asynccontextmanager

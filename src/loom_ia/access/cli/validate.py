@@ -1,14 +1,20 @@
 """`loom validate`: read the configuration, mount the agents, show what was understood."""
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from loom_ia.i18n import translate as _
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from loom_ia.access.cli.desk import Desk
-    from loom_ia.config.profiles import ActiveProfile
-    from loom_ia.config.root import LoomConfig
+    from loom_ia.config.env import EnvFile
+    from loom_ia.config.load import LoadedConfig
+    from loom_ia.config.overrides import Override
+    from loom_ia.core.errors import Problem
+
+_LONGEST_VALUE: Final = 60
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,33 +30,21 @@ def execute(args: argparse.Namespace) -> int:
 
 
 async def _validate(args: argparse.Namespace) -> int:
+    from loom_ia.access.cli.arguments import config_path
     from loom_ia.access.cli.desk import open_desk
     from loom_ia.access.cli.failures import COMPLETED
 
     async with open_desk(args) as desk:
-        _show(desk, args)
+        _show(desk, config_path(args))
     return COMPLETED
 
 
-def _show(desk: "Desk", args: argparse.Namespace) -> None:
-    from loom_ia.access.cli.arguments import config_path
+def _show(desk: "Desk", path: str) -> None:
     from loom_ia.access.cli.terminal import printable, show
 
-    config, programs = desk.config, desk.programs
-    tools = dict.fromkeys(name for program in programs.values() for name in program.plan.tools)
-    logging = config.telemetry.logging
-    rows = (
-        (_("Config"), config_path(args)),
-        (_("Profile"), _profile(desk.loaded.profile)),
-        (_("Models"), _listed(model.id for model in config.models)),
-        (_("Agents"), _listed(programs)),
-        (_("Tools"), _listed(tools)),
-        (_("Journal"), _journal(config)),
-        (_("Telemetry"), _("logs {level}, {format}", level=logging.level, format=logging.format)),
-    )
-    for label, value in rows:
-        show(printable(f"{label:<10} : {value}"))
-    for name, program in programs.items():
+    for label, value in _rows(desk, path):
+        show(printable(f"{label:<10} : {value}" if label else f"  {value}"))
+    for name, program in desk.programs.items():
         count = len(program.plan.tools)
         model = program.plan.model
         show(
@@ -63,23 +57,86 @@ def _show(desk: "Desk", args: argparse.Namespace) -> None:
             )
         )
     show()
-    show(_("{count} agent(s) mounted without error.", count=len(programs)))
+    for line in _said(desk.warnings):
+        show(printable(_("Warning    : {problem}", problem=line)))
+    show(_conclusion(len(desk.programs), len(desk.warnings)))
 
 
-def _profile(profile: "ActiveProfile") -> str:
+def _rows(desk: "Desk", path: str) -> "Iterator[tuple[str, str]]":
+    """Give what was understood, part by part; what was neither written nor found has no row."""
+    config, programs = desk.config, desk.programs
+    tools = dict.fromkeys(name for program in programs.values() for name in program.plan.tools)
+    events, files = config.storage.events, config.storage.artifacts
+    logging = config.telemetry.logging
+    yield _("Config"), path
+    if desk.env:
+        yield _("Env"), _env(desk.env)
+    yield _("Profile"), _profile(desk.loaded)
+    yield from (("", _override(override)) for override in desk.loaded.overrides)
+    yield _("Models"), _listed(model.id for model in config.models)
+    yield _("Agents"), _listed(programs)
+    yield _("Tools"), _listed(tools)
+    yield _("Journal"), _store(events.backend, events.path)
+    if files.backend or files.path:
+        yield _("Artifacts"), _store(files.backend or "local", files.path)
+    yield _("Telemetry"), _("logs {level}, {format}", level=logging.level, format=logging.format)
+
+
+def _env(env: "EnvFile") -> str:
+    read = len(env.added) + len(env.kept)
+    if not env.kept:
+        return _("{file} ({count} variable(s))", file=env.file, count=read)
+    kept = ", ".join(env.kept)
+    return _(
+        "{file} ({count} variable(s), already defined: {kept})",
+        file=env.file,
+        count=read,
+        kept=kept,
+    )
+
+
+def _profile(loaded: "LoadedConfig") -> str:
+    profile, count = loaded.profile, len(loaded.overrides)
     if profile.name is None:
         return _("none (neither --profile, nor LOOM_PROFILE, nor 'profile:'); overrides: none")
     origin = "profile:" if profile.origin == "file" else profile.origin
-    return _("{name} ({origin}); overrides: none", name=profile.name, origin=origin)
+    if not count:
+        return _("{name} ({origin}); overrides: none", name=profile.name, origin=origin)
+    return _("{name} ({origin}); overrides: {count}", name=profile.name, origin=origin, count=count)
 
 
-def _journal(config: "LoomConfig") -> str:
-    events = config.storage.events
-    return f"{events.backend} ({events.path})" if events.path else events.backend
+def _override(override: "Override") -> str:
+    place = f"{override.file}:{override.line}"
+    return f"{place}: {override.path} — {_brief(override.before)} → {_brief(override.after)}"
 
 
-def _listed(names: object) -> str:
-    from collections.abc import Iterable
-    from typing import cast
+def _brief(value: object) -> str:
+    from loom_ia.core.json import readable
 
-    return ", ".join(cast("Iterable[str]", names)) or _("none")
+    text = readable(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+def _store(backend: str, path: str | None) -> str:
+    return f"{backend} ({path})" if path else backend
+
+
+def _listed(names: "Iterable[str]") -> str:
+    return ", ".join(names) or _("none")
+
+
+def _said(warnings: "tuple[Problem, ...]") -> tuple[str, ...]:
+    from loom_ia.core.errors import ConfigError
+    from loom_ia.i18n import lines
+
+    return lines(ConfigError(warnings)) if warnings else ()
+
+
+def _conclusion(agents: int, warnings: int) -> str:
+    if not warnings:
+        return _("{count} agent(s) mounted without error.", count=agents)
+    return _(
+        "{count} agent(s) mounted without error, {warnings} warning(s).",
+        count=agents,
+        warnings=warnings,
+    )
