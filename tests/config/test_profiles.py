@@ -96,6 +96,14 @@ def test_b15_a_fault_of_a_profile_has_the_line_of_the_profile(
     assert folder.problems(profile="prod") == [problem]
 
 
+def test_b15_a_section_that_the_profile_broke_is_told_there(folder: Folder) -> None:
+    """The root alone was sound: the line is where the profile changes the section."""
+    folder.write("loom.yaml", PROFILES.replace("path: prod.db", "path:"))
+    assert folder.problems(profile="prod") == [
+        "loom.yaml:13: storage.events — the sqlite backend needs a path (add path: data)"
+    ]
+
+
 def test_b15_a_fault_that_the_profile_replaces_is_gone(folder: Folder) -> None:
     """Only what is in force is checked, and what the profile leaves alone keeps its own line."""
     folder.write("loom.yaml", f"{ROOT}language: es\nfoo: 1\nprofiles:\n  prod:\n    language: fr\n")
@@ -111,7 +119,7 @@ def test_what_only_the_root_may_say_is_refused_in_a_profile(
     """Whichever profile is active."""
     folder.write(
         "loom.yaml",
-        f"{ROOT}profiles:\n  prod:\n    env_file: x\n    profiles: {{}}\n    profile: dev\n",
+        f"{ROOT}profiles:\n  prod:\n    env_file: 3\n    profiles: {{}}\n    profile: dev\n",
     )
     assert folder.problems(profile=profile) == [
         "loom.yaml:8: profiles.prod.env_file — a profile cannot name the file of variables (write env_file at the root)",

@@ -1,4 +1,5 @@
 """The environment file of the command: which one, for how long, and what is said of it."""
+# ruff: noqa: E501 (an exact message reads best on one line)
 
 import os
 from pathlib import Path
@@ -76,6 +77,13 @@ def test_validate_names_the_file_and_shows_no_value(loom: Desk, project: Path) -
     done = loom("validate")
     assert "Config     : loom.yaml\nEnv        : .env (1 variable(s))\nProfile" in done.out
     assert "voisin" not in done.out + done.err
+    assert "Warning" not in done.out
+    warned = loom("--profile", "prod", "validate").out
+    assert (
+        f"Warning    : .env: in the prod profile, define these variables outside of a file: {NAME}\n"
+        in warned
+    )
+    assert "Warning" not in loom("--profile", "dev", "validate").out
     assert "Env " not in loom("--no-env-file", "validate").out
     assert "Env        : autre.env (1" in loom("validate", "--env-file", "autre.env").out
 
