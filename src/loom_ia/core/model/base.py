@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class Value(BaseModel):
     """A frozen value that serialises. Unknown fields are refused, except when reading a journal."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 def sparse(default: Any, **options: Any) -> Any:
