@@ -69,6 +69,7 @@ class Loom:
             lease=timedelta(seconds=settings.lease),
             programs=self._host.programs,
             artifacts=self._host.artifacts,
+            idempotency=self._host.idempotency,
             shutdown_timeout=settings.shutdown_timeout,
         )
 

@@ -11,6 +11,7 @@ from loom_ia.core.errors import RunExists, UnknownAgent, UnknownRun
 from loom_ia.core.ids import RunId, SessionId, TenantId
 from loom_ia.core.ports.artifacts import ArtifactStore
 from loom_ia.core.ports.clock import Clock
+from loom_ia.core.ports.idempotency import IdempotencyStore
 from loom_ia.core.ports.journal import HeldLock, Journal
 from loom_ia.core.state.run import RunState
 from loom_ia.engine.interrupt import Interrupt
@@ -42,6 +43,7 @@ class Instance:
     lease: timedelta
     programs: Callable[[], Mapping[str, Program]]
     artifacts: ArtifactStore | None = None
+    idempotency: IdempotencyStore | None = None
     shutdown_timeout: float = 30.0
     driven: dict[RunId, Driven] = field(default_factory=dict[RunId, Driven])
     strays: Strays = field(default_factory=Strays)

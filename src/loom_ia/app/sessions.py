@@ -9,6 +9,7 @@ from loom_ia.app.instance import DEFAULT_TENANT, Instance
 from loom_ia.core.errors import SessionBusy, UnknownSession
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.fold import fold
+from loom_ia.core.events.idempotency import IdempotencyRecorded
 from loom_ia.core.events.query import EventQuery
 from loom_ia.core.events.run import RunStarted
 from loom_ia.core.ids import SessionId
@@ -75,12 +76,20 @@ async def delete(instance: Instance, session_id: SessionId) -> SessionDeletion:
                 session_id=session_id,
                 worker_id=lease.worker_id,
             )
-    # Files first: if this is cut, the session still tells that there is something to delete.
+    keys = await _forget_keys(instance, session_id, events)
+    # Events last: if this is cut, the session still tells that there is something to delete.
     store = instance.artifacts
     files = await store.delete(DEFAULT_TENANT, session_id) if store else 0
     removed = await instance.journal.delete(DEFAULT_TENANT, session_id)
     instance.forget(session_id)
-    return SessionDeletion(session_id=session_id, events=removed, artifacts=files)
+    return SessionDeletion(session_id=session_id, events=removed, artifacts=files, keys=keys)
+
+
+async def _forget_keys(instance: Instance, session_id: SessionId, events: Sequence[Event]) -> int:
+    store = instance.idempotency
+    if store is not None:
+        return await store.forget(DEFAULT_TENANT, session_id)
+    return sum(isinstance(event.payload, IdempotencyRecorded) for event in events)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, cast
 
-BackendKind: TypeAlias = Literal["journal", "artifacts", "model"]
+BackendKind: TypeAlias = Literal["journal", "artifacts", "idempotency", "model"]
 
 BACKENDS: Final[Mapping[tuple[BackendKind, str], str]] = MappingProxyType(
     {
@@ -17,6 +17,8 @@ BACKENDS: Final[Mapping[tuple[BackendKind, str], str]] = MappingProxyType(
         ("journal", "sqlite"): "loom_ia.adapters.journals.sqlite:SqliteJournal",
         ("artifacts", "local"): "loom_ia.adapters.artifacts.local:LocalArtifacts",
         ("artifacts", "memory"): "loom_ia.adapters.artifacts.memory:MemoryArtifacts",
+        ("idempotency", "memory"): "loom_ia.adapters.idempotency.memory:MemoryIdempotency",
+        ("idempotency", "sqlite"): "loom_ia.adapters.idempotency.sqlite:SqliteIdempotency",
         ("model", "fake"): "loom_ia.adapters.models.fake:FakeModel",
     }
 )

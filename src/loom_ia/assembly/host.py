@@ -13,6 +13,7 @@ from loom_ia.config.root import LoomConfig
 from loom_ia.core.errors import ConfigError, Problem
 from loom_ia.core.plan import agent_plan
 from loom_ia.core.ports.artifacts import ArtifactStore
+from loom_ia.core.ports.idempotency import IdempotencyStore
 from loom_ia.core.ports.journal import Journal
 from loom_ia.core.ports.models import ModelClient
 from loom_ia.core.ports.tools import Tool
@@ -40,6 +41,7 @@ class Host:
         self.warnings: tuple[Problem, ...] = loaded.warnings
         self.journal = store if store is not None else self._open_journal()
         self.artifacts = self._open_artifacts()
+        self.idempotency = self._open_idempotency()
 
     @property
     def config(self) -> LoomConfig:
@@ -68,9 +70,11 @@ class Host:
         return self._programs
 
     async def close(self) -> None:
-        """Let go of the models that were made here."""
+        """Let go of what was made here, the journal aside."""
         for model in self._models.values():
             await model.close()
+        if self.idempotency is not None:
+            await self.idempotency.close()
         self.loaded.references.close()
 
     def _open_journal(self) -> Journal:
@@ -92,6 +96,14 @@ class Host:
         journal = self.loaded.path(events.path or "")
         folder = journal if events.backend == "jsonl" else journal.parent
         return cast("ArtifactStore", make(folder / ".artifacts"))
+
+    def _open_idempotency(self) -> IdempotencyStore | None:
+        keys = self.config.storage.idempotency
+        if keys.backend == "journal":
+            return None
+        make = factory("idempotency", keys.backend)
+        path = () if keys.path is None else (self.loaded.path(keys.path),)
+        return cast("IdempotencyStore", make(*path))
 
     def _make_models(self) -> Iterator[Problem]:
         for position, spec in enumerate(self.config.models):
@@ -146,4 +158,4 @@ class Host:
             reader=reader.spec,
         )
         tools = {**tools, ARTIFACT_READ: reader}
-        return Program(plan, model, tools, artifacts=self.artifacts)
+        return Program(plan, model, tools, artifacts=self.artifacts, idempotency=self.idempotency)

@@ -27,8 +27,9 @@ UNAVAILABLE_KEYS: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
         ),
         _MODEL: _keys("api base_url api_key_env timeouts retry capabilities circuit_breaker cache"),
         (*_MODEL, "pricing"): _keys("tiers"),
-        ("storage",): _keys("idempotency queue bus encryption retention"),
+        ("storage",): _keys("queue bus encryption retention"),
         ("storage", "events"): _keys("dsn_env role pool"),
+        ("storage", "idempotency"): _keys("dsn_env url_env role pool"),
         ("execution",): _keys("attachments"),
         ("execution", "tools"): _keys("validate_arguments"),
         ("telemetry",): _keys("capture redaction exporters"),
@@ -45,6 +46,7 @@ UNAVAILABLE_VALUES: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
     {
         (*_MODEL, "sdk"): frozenset({"anthropic", "openai"}),
         ("storage", "events", "backend"): frozenset({"postgres"}),
+        ("storage", "idempotency", "backend"): frozenset({"postgres", "redis"}),
         (*_TOOL, "approval"): frozenset({"policy"}),
     }
 )

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from loom_ia.agents import AgentSpec
 from loom_ia.config.availability import AGENT
-from loom_ia.config.checks import CHECKS, check_durability, check_references
+from loom_ia.config.checks import CHECKS, CHECKS_OF_TOOLS, check_durability
 from loom_ia.config.document import Document, KeyPath, read_document
 from loom_ia.config.overrides import Override, check_profiles, override_document, override_values
 from loom_ia.config.places import FILE_NAME, IN_PYTHON, Show, Source, reason, shown_from
@@ -75,7 +75,7 @@ class LoadedConfig:
 
         Raises `ConfigError` if a reference stands for no tool.
         """
-        problems = list(check_references(self.project))
+        problems = [fault for check in CHECKS_OF_TOOLS for fault in check(self.project)]
         lost = () if self.durable else tuple(check_durability(self.project, resolved=True))
         if self.profile.name != "dev":
             problems += lost
@@ -199,7 +199,7 @@ def _prepare(
         problems += check(project)
     resolved = references and "imports" not in broken
     if resolved:
-        problems += check_references(project)
+        problems += (fault for check in CHECKS_OF_TOOLS for fault in check(project))
     if durable is None:
         durable = "storage" in broken or root.storage.events.backend != "memory"
     warnings = () if durable else tuple(check_durability(project, resolved=resolved))

@@ -18,6 +18,7 @@ from loom_ia.core.prompts import Language
 ProfileName: TypeAlias = Literal["dev", "prod"]
 EventsBackend: TypeAlias = Literal["memory", "jsonl", "sqlite"]
 ArtifactsBackend: TypeAlias = Literal["local", "memory"]
+IdempotencyBackend: TypeAlias = Literal["journal", "memory", "sqlite"]
 LogLevel: TypeAlias = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 LogFormat: TypeAlias = Literal["console", "json"]
 
@@ -62,6 +63,21 @@ class ArtifactsStorage(_Section):
     )
 
 
+class IdempotencyStorage(_Section):
+    """Where tools that remember keep what they did. `path` is a file, for sqlite only."""
+
+    backend: IdempotencyBackend = Field(
+        default="journal",
+        description=(
+            "`journal` remembers each call in its session; `sqlite` is one file, which a key that "
+            "runs share needs; `memory` ends with the process."
+        ),
+    )
+    path: str | None = Field(
+        default=None, min_length=1, description="The file (`sqlite`); none for the others."
+    )
+
+
 class Storage(_Section):
     """Where things are kept."""
 
@@ -69,6 +85,9 @@ class Storage(_Section):
     artifacts: ArtifactsStorage = Field(
         default=ArtifactsStorage(),
         description="The files that tools make, and results too large to be shown whole.",
+    )
+    idempotency: IdempotencyStorage = Field(
+        default=IdempotencyStorage(), description="What tools under `@idempotent` remember."
     )
 
 

@@ -13,7 +13,9 @@
     ├── OutsideError           the outside world is at fault
     │   ├── ModelError         carries the kind that decides retry and fallback
     │   ├── ToolError          a message that a tool addresses to the model
-    │   └── ArtifactStoreError files cannot be kept or read now
+    │   ├── UnknownEffect      a tool cannot tell whether its effect happened
+    │   ├── ArtifactStoreError files cannot be kept or read now
+    │   └── IdempotencyStoreError  what was done under a key cannot be kept or read now
     ├── RaceError              somebody else acts on the same run or session
     │   ├── ClaimConflict      another driver holds the lease
     │   ├── SessionBusy        a run of the session is being driven
@@ -168,8 +170,26 @@ class ToolError(OutsideError):
         return self.template
 
 
+class UnknownEffect(OutsideError):
+    """Raised by a tool that cannot tell whether its effect happened.
+
+    The tool's `on_unknown` decides what follows. The model reads `message`, or else that it is not
+    known whether the call took effect.
+    """
+
+    def __init__(self, message: str = "", /) -> None:
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return self.template
+
+
 class ArtifactStoreError(OutsideError):
     """The store of files could not keep or read one."""
+
+
+class IdempotencyStoreError(OutsideError):
+    """What was done under a key could not be kept or read."""
 
 
 class RaceError(LoomError):

@@ -32,6 +32,10 @@ TextName: TypeAlias = Literal[
     "offloaded",
     "not_kept",
     "unknown_artifact",
+    "busy",
+    "done_before",
+    "done_in_part",
+    "done_files",
 ]
 
 _EN: Final[dict[TextName, str]] = {
@@ -72,6 +76,15 @@ _EN: Final[dict[TextName, str]] = {
     ),
     "not_kept": "The tool answered, but what it made could not be kept: {error}.",
     "unknown_artifact": "There is no file {ref} in this conversation.",
+    "busy": (
+        "This very action is being done by another call right now. This call did nothing. "
+        "Do not try it again at once; say so to the user."
+    ),
+    "done_before": "This action was already done. Its result was not kept.",
+    "done_in_part": (
+        "(This action was already done. Of its result of {size} characters, only this was kept.)"
+    ),
+    "done_files": "(The files that it gave then were not kept: {names}.)",
 }
 
 _FR: Final[dict[TextName, str]] = {
@@ -114,6 +127,16 @@ _FR: Final[dict[TextName, str]] = {
     ),
     "not_kept": "L'outil a répondu, mais ce qu'il a produit n'a pas pu être conservé : {error}.",
     "unknown_artifact": "Il n'y a pas de fichier {ref} dans cette conversation.",
+    "busy": (
+        "Cette même action est en cours dans un autre appel. Cet appel n'a rien fait. "
+        "N'essaie pas de nouveau tout de suite ; dis-le à l'utilisateur."
+    ),
+    "done_before": "Cette action a déjà été faite. Son résultat n'a pas été gardé.",
+    "done_in_part": (
+        "(Cette action a déjà été faite. De son résultat de {size} caractères, "
+        "seul ceci a été gardé.)"
+    ),
+    "done_files": "(Les fichiers qu'elle avait donnés n'ont pas été gardés : {names}.)",
 }
 
 TEXTS: Final = MappingProxyType({"en": MappingProxyType(_EN), "fr": MappingProxyType(_FR)})

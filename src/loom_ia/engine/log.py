@@ -253,6 +253,15 @@ class Pen:
                     self._is_written(after)
                     return
 
+    async def write(self, *facts: Payload, sync: bool) -> None:
+        """Write facts at once, beside what is staged; any task of the drive may.
+
+        Raises what the rule raises when the run is no longer ours, and writes nothing.
+        """
+        await self.log.append(
+            self.run_id, lambda run, now: (*self._rule(run, now), *facts), sync=sync
+        )
+
     def _is_written(self, run: RunState) -> None:
         self._staged = []
         self._opening = False

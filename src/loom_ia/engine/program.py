@@ -7,6 +7,7 @@ from typing import TypeAlias
 from loom_ia.core.json import JsonObject
 from loom_ia.core.plan import AgentPlan
 from loom_ia.core.ports.artifacts import ArtifactStore
+from loom_ia.core.ports.idempotency import IdempotencyStore
 from loom_ia.core.ports.models import ModelClient
 from loom_ia.core.ports.tools import Tool
 from loom_ia.core.views.result import PendingApproval
@@ -35,10 +36,14 @@ Approver: TypeAlias = Callable[[PendingApproval], ApprovalDecision | Awaitable[A
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """An agent ready to be driven. Without `artifacts` nothing can be put away."""
+    """An agent ready to be driven.
+
+    Without `artifacts` nothing can be put away; without `idempotency` keys are kept in the journal.
+    """
 
     plan: AgentPlan
     model: ModelClient
     tools: Mapping[str, Tool]
     approver: Approver | None = None
     artifacts: ArtifactStore | None = None
+    idempotency: IdempotencyStore | None = None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from loom_ia.core.events.approval import ApprovalGranted
 from loom_ia.core.events.envelope import Event
+from loom_ia.core.events.idempotency import IdempotencyReused
 from loom_ia.core.events.model import ModelResponded
 from loom_ia.core.events.tool import ToolCalled, ToolCompleted
 from loom_ia.core.ids import CallId, RunId
@@ -42,6 +43,7 @@ class _Launches:
 class _CallSoFar:
     launches: int = 0
     granted: bool = False
+    reused: bool = False
     is_known: bool = False
 
 
@@ -78,10 +80,12 @@ class Ledger:
                 self._call(event.run_id, payload.call_id).granted = True
             case ToolCalled():
                 self._launch(event.run_id, payload)
+            case IdempotencyReused():
+                self._call(event.run_id, payload.call_id).reused = True
             case ToolCompleted():
                 call = self._call(event.run_id, payload.call_id)
                 call.is_known = payload.outcome != "unknown"
-                if call.launches and not payload.output.is_error:
+                if call.launches and not call.reused and not payload.output.is_error:
                     self.tool(payload.tool_name).succeeded += 1
             case _:
                 pass
@@ -95,7 +99,7 @@ class Ledger:
         elif call.launches and spec is not None and not spec.may_run_again:
             if call.granted:
                 tool.granted_again += 1
-            else:
+            elif not spec.may_be_asked_again:
                 self.faults.append(f"{name} was launched again without anybody's leave")
         call.launches += 1
         call.granted = False

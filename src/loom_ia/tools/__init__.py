@@ -8,20 +8,24 @@ def price(amount: float, rate: float = 20.0) -> float:
     return round(amount * (1 + rate / 100), 2)
 """
 
-from loom_ia.core.errors import ToolError
+from loom_ia.core.errors import ToolError, UnknownEffect
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.ports.tools import ToolContext
+from loom_ia.tools.idempotent import IdempotentTool, idempotent
 from loom_ia.tools.python import PythonTool, ToolDeclarations, tool
 from loom_ia.tools.results import File
 from loom_ia.tools.signature import ToolDefinitionError
 
 __all__ = [
     "File",
+    "IdempotentTool",
     "PythonTool",
     "ToolContext",
     "ToolDeclarations",
     "ToolDefinitionError",
     "ToolError",
     "ToolOutput",
+    "UnknownEffect",
+    "idempotent",
     "tool",
 ]

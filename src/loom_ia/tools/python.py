@@ -9,7 +9,7 @@ in or override.
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
@@ -31,6 +31,10 @@ from loom_ia.tools.threads import tool_threads
 P = ParamSpec("P")
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
+
+
+MAKES_TOOL: Final = "__loom_tool__"
+"""On a function, what makes another tool of the one that `tool` made of it."""
 
 
 class ToolDeclarations(TypedDict, total=False):
@@ -76,38 +80,41 @@ class PythonTool(Generic[P, R_co]):
     `with_overrides` gives another one.
     """
 
-    _function: _Function
+    function: _Function
+    """The function, read once for all its tools."""
     declared: Mapping[str, Any]
     """What was declared, and nothing else: an entry that is absent is open to configuration."""
 
     def __post_init__(self) -> None:
         # What `functools.wraps` would set, for tools that read code: doctest, sphinx, inspect.
-        function = self._function
+        function = self.function
         self.__dict__.update(__wrapped__=function.call, __doc__=function.doc)
         for name in ("__module__", "__qualname__"):
             self.__dict__[name] = getattr(underlying(function.call), name, "")
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function, as if it had not been decorated."""
-        return self._function.call(*args, **kwargs)
+        return self.function.call(*args, **kwargs)
 
     def __get__(self, instance: object, owner: type | None = None) -> "PythonTool[..., R_co]":
         """Bind, as a function does: a tool that a class defines is a tool of each object."""
-        bind = getattr(self._function.call, "__get__", None)
+        bind = getattr(self.function.call, "__get__", None)
         if instance is None or bind is None:
             return self
-        return PythonTool(_Function(bind(instance, owner)), self.declared)
+        return cast(
+            "PythonTool[..., R_co]", replace(self, function=_Function(bind(instance, owner)))
+        )
 
     def __repr__(self) -> str:
-        return f"<tool {self._name or self._function.label}>"
+        return f"<tool {self._name or self.function.label}>"
 
     @property
     def _name(self) -> str:
-        return str(self.declared.get("name") or self._function.name)
+        return str(self.declared.get("name") or self.function.name)
 
     @property
     def __name__(self) -> str:
-        return self._function.name
+        return self.function.name
 
     @property
     def spec(self) -> ToolSpec:
@@ -116,7 +123,7 @@ class PythonTool(Generic[P, R_co]):
 
     @cached_property
     def _spec(self) -> ToolSpec:
-        function = self._function
+        function = self.function
         faults = Faults(self._name or function.label, function.call)
         documentation = read_docstring(function.doc)
         description = self.declared.get("description") or documentation.description
@@ -143,13 +150,13 @@ class PythonTool(Generic[P, R_co]):
 
     def with_overrides(self, **declarations: Unpack[ToolDeclarations]) -> "PythonTool[P, R_co]":
         """Give the same tool with other declarations; those that are not given stay."""
-        _refuse_unknown(self._name, self._function.call, declarations)
-        return PythonTool(self._function, MappingProxyType({**self.declared, **declarations}))
+        _refuse_unknown(self._name, self.function.call, declarations)
+        return replace(self, declared=MappingProxyType({**self.declared, **declarations}))
 
     async def check(self, arguments: JsonObject) -> str | None:
         """Tell why `arguments` cannot run, a line for each problem, path first."""
         try:
-            await _contained(self._values(arguments))
+            await _contained(self.values(arguments))
         except ToolError as error:
             return str(error)
         except Exception as error:  # noqa: BLE001 (a validator of the user is any code at all)
@@ -169,13 +176,13 @@ class PythonTool(Generic[P, R_co]):
 
     async def _run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         reader, taker = self._plan
-        function = self._function.call
+        function = self.function.call
 
         def enter(values: dict[str, Any]) -> Any:
             return function(**values) if taker is None else function(**values, **{taker: context})
 
-        if self._function.is_async:
-            return to_output(await enter(await self._values(arguments)))
+        if self.function.is_async:
+            return to_output(await enter(await self.values(arguments)))
 
         def work() -> Any:
             result = enter(reader.read(arguments))
@@ -190,7 +197,8 @@ class PythonTool(Generic[P, R_co]):
             raise asyncio.CancelledError
         return to_output(await result)
 
-    async def _values(self, arguments: JsonObject) -> dict[str, Any]:
+    async def values(self, arguments: JsonObject) -> dict[str, Any]:
+        """Give the arguments as the function gets them. Raises `ToolError` when they cannot run."""
         reader, _ = self._plan
         if reader.runs_user_code:
             return await tool_threads.run(lambda: reader.read(arguments))
@@ -198,7 +206,7 @@ class PythonTool(Generic[P, R_co]):
 
     @cached_property
     def _plan(self) -> tuple[Arguments, str | None]:
-        return self._function.read(Faults(self._name, self._function.call))
+        return self.function.read(Faults(self._name, self.function.call))
 
 
 @overload
@@ -242,7 +250,9 @@ def _make(function: Any, declarations: dict[str, Any]) -> PythonTool[..., Any]:
             type="class" if isinstance(function, type) else type(function).__name__,
         )
         faults.check()
-    return PythonTool(_Function(function), MappingProxyType(dict(declarations)))
+    made = PythonTool[..., Any](_Function(function), MappingProxyType(dict(declarations)))
+    other = getattr(function, MAKES_TOOL, None)
+    return made if other is None else other(made)
 
 
 def _refuse_unknown(name: str, function: object, declarations: Mapping[str, Any]) -> None:

@@ -2,13 +2,14 @@
 
 Law. A check looks at the project and yields a problem for each fault; it neither stops at the first
 nor speaks about a part that was refused already. To add one, write its file and name it below.
-Two stand apart: one imports the user's modules, the other only warns in the dev profile.
+Some stand apart: those of tools import the user's modules, and one only warns in the dev profile.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from loom_ia.config.checks.durability import check_durability
+from loom_ia.config.checks.idempotency import check_idempotency
 from loom_ia.config.checks.names import check_names
 from loom_ia.config.checks.prompts import check_prompts
 from loom_ia.config.checks.references import check_references
@@ -28,4 +29,6 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_tools,
 )
 
-__all__ = ["CHECKS", "Check", "check_durability", "check_references"]
+CHECKS_OF_TOOLS: Final[tuple[Check, ...]] = (check_references, check_idempotency)
+
+__all__ = ["CHECKS", "CHECKS_OF_TOOLS", "Check", "check_durability"]

@@ -19,6 +19,13 @@ def check_storage(project: Project) -> Iterator[Problem]:
     if files.backend == "local" and files.path is None and events.backend == "memory":
         template = "the {backend} backend needs a path (add path: data)"
         yield at.problem((), template, backend=files.backend)
+    keys = storage.idempotency
+    at = project.source.inside("storage", "idempotency")
+    if keys.backend != "sqlite" and keys.path is not None:
+        template = "the {backend} backend takes no path (remove it)"
+        yield at.problem(("path",), template, backend=keys.backend)
+    if keys.backend == "sqlite" and keys.path is None:
+        yield at.problem((), "the sqlite backend needs a path (add path: data/keys.db)")
     source = project.source.inside("storage", "events")
     if events.backend == "memory" and events.path is not None:
         template = "the memory backend keeps nothing and takes no path (remove it)"

@@ -104,7 +104,7 @@ def _decide_unasked(
     call: Call, tool: ToolSpec, run: RunState, plan: AgentPlan, now: datetime, fates: _Fates
 ) -> None:
     if call.launches:  # interrupted: nobody saw its end
-        if tool.may_run_again:
+        if tool.may_be_asked_again:
             fates.launches.append(call)
         elif tool.on_unknown == "pause":
             fates.facts.append(_ask(call, plan, now, "unknown_effect"))

@@ -10,6 +10,7 @@ from loom_ia.core.events.artifact import ArtifactStored
 from loom_ia.core.events.catalogue import CATALOGUE
 from loom_ia.core.events.codec import from_full, from_line, to_line
 from loom_ia.core.events.envelope import SCHEMA_VERSION, Draft, Event, Opaque, Payload
+from loom_ia.core.events.idempotency import IdempotencyRecorded, IdempotencyReused
 from loom_ia.core.events.message import UserMessage
 from loom_ia.core.events.model import ModelResponded
 from loom_ia.core.events.query import EventQuery
@@ -38,6 +39,8 @@ __all__ = [
     "Draft",
     "Event",
     "EventQuery",
+    "IdempotencyRecorded",
+    "IdempotencyReused",
     "ModelResponded",
     "Opaque",
     "Payload",

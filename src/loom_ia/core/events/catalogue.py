@@ -15,6 +15,7 @@ from loom_ia.core.events.approval import (
 )
 from loom_ia.core.events.artifact import ArtifactStored
 from loom_ia.core.events.envelope import Payload
+from loom_ia.core.events.idempotency import IdempotencyRecorded, IdempotencyReused
 from loom_ia.core.events.message import UserMessage
 from loom_ia.core.events.model import ModelResponded
 from loom_ia.core.events.run import (
@@ -48,6 +49,8 @@ _ALL: Final[tuple[type[Payload], ...]] = (
     ApprovalGranted,
     ApprovalRejected,
     ApprovalExpired,
+    IdempotencyRecorded,
+    IdempotencyReused,
     ArtifactStored,
 )
 

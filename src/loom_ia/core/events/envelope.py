@@ -16,7 +16,9 @@ from loom_ia.core.state.run import RunState
 
 SCHEMA_VERSION: Final = 1
 
-Category: TypeAlias = Literal["run", "message", "model", "tool", "approval", "artifact", "unknown"]
+Category: TypeAlias = Literal[
+    "run", "message", "model", "tool", "approval", "idempotency", "artifact", "unknown"
+]
 EventStatus: TypeAlias = Literal["ok", "warning", "error"]
 Facet: TypeAlias = str | int | float | bool | None
 SpanRule: TypeAlias = Literal["run", "own", "step", "call"]

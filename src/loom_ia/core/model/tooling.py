@@ -11,6 +11,7 @@ SideEffects: TypeAlias = Literal["none", "reversible", "irreversible"]
 ApprovalMode: TypeAlias = Literal["never", "always"]
 OnUnknown: TypeAlias = Literal["error", "pause"]
 ExpiryAction: TypeAlias = Literal["deny", "fail"]
+Remembers: TypeAlias = Literal["nothing", "call", "key"]
 ToolKind: TypeAlias = Literal["python", "builtin"]
 
 
@@ -21,6 +22,10 @@ class ToolSpec(Value):
     for no limit. `side_effects` and `idempotent` decide what may be started again after a crash;
     `on_unknown` what becomes of a call whose end nobody saw. A result of more than `offload_over`
     characters is put away and only its beginning shown, None for never.
+
+    `remembers` says under what the tool itself remembers what it did: nothing, each call, or a key
+    that all runs share. A tool that remembers is asked, by another launch, what became of a call
+    that was interrupted, and acts again only when that is known to be right.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
@@ -30,6 +35,7 @@ class ToolSpec(Value):
     side_effects: SideEffects = "none"
     approval: ApprovalMode = "never"
     idempotent: bool = False
+    remembers: Remembers = "nothing"
     on_unknown: OnUnknown = "error"
     offload_over: int | None = Field(default=50_000, gt=0)
     timeout: float | None = Field(default=30.0, gt=0)
@@ -38,6 +44,11 @@ class ToolSpec(Value):
     def may_run_again(self) -> bool:
         """Whether a call that was interrupted can simply be started again."""
         return self.side_effects == "none" or self.idempotent
+
+    @property
+    def may_be_asked_again(self) -> bool:
+        """Whether a call that was interrupted can be launched again, if only to be told its end."""
+        return self.may_run_again or self.remembers != "nothing"
 
 
 def arguments_digest(tool_name: str, arguments: JsonObject) -> str:

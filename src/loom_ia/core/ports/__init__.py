@@ -2,6 +2,7 @@
 
 from loom_ia.core.ports.artifacts import ArtifactStore
 from loom_ia.core.ports.clock import Clock
+from loom_ia.core.ports.idempotency import CallMemory, IdempotencyStore, Record
 from loom_ia.core.ports.journal import (
     Damage,
     DriverLocks,
@@ -16,12 +17,15 @@ from loom_ia.core.ports.tools import Tool, ToolContext
 
 __all__ = [
     "ArtifactStore",
+    "CallMemory",
     "Clock",
     "Damage",
     "DriverLocks",
     "HeldLock",
+    "IdempotencyStore",
     "Journal",
     "ModelClient",
+    "Record",
     "SequenceConflict",
     "SessionEntry",
     "SessionPage",

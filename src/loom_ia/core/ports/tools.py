@@ -9,6 +9,8 @@ from loom_ia.core.json import JsonObject
 from loom_ia.core.model.caller import CallerContext
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.tooling import ToolSpec
+from loom_ia.core.ports.idempotency import CallMemory
+from loom_ia.core.prompts import Language
 
 
 def _never() -> bool:
@@ -21,7 +23,11 @@ class ToolContext:
 
     `idempotency_key` is the same each time the same call is launched again. `resumed` tells that
     the call was launched before and its end not seen. `should_stop` turns true when the run was
-    cancelled or the time is over: a long tool asks it and leaves early.
+    cancelled or the time is over: a long tool asks it and leaves early. `language` is that of the
+    texts put before the model.
+
+    A tool that remembers what it did asks `memory` before it acts. `may_act_again` tells it that
+    an effect whose end nobody saw may happen now: it is declared harmless, or a human said so.
     """
 
     tenant_id: TenantId
@@ -33,6 +39,9 @@ class ToolContext:
     idempotency_key: str = ""
     resumed: bool = False
     should_stop: Callable[[], bool] = _never
+    language: Language = "en"
+    memory: CallMemory | None = None
+    may_act_again: bool = False
 
 
 class Tool(Protocol):
@@ -48,10 +57,14 @@ class Tool(Protocol):
         ...
 
     async def call(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Act. Raises `ToolError` to tell the model something, anything else to fail the call.
+        """Act.
 
-        Also raises `UnstorableValue` when the result cannot be kept. The timeout of the spec is
-        applied by the caller of this method. A call that is cancelled ends only once the tool has
-        really stopped: a function in a thread cannot be cut, so its result is still returned.
+        Raises `ToolError` to tell the model something, `UnknownEffect` when it cannot tell whether
+        the effect happened, anything else to fail the call. Also raises `UnstorableValue` when the
+        result cannot be kept.
+
+        The timeout of the spec is applied by the caller of this method. A call that is cancelled
+        ends only once the tool has really stopped: a function in a thread cannot be cut, so its
+        result is still returned.
         """
         ...

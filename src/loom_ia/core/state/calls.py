@@ -72,7 +72,8 @@ class Question(Evolving):
 class Call(Evolving):
     """One call of a tool. `arguments` are those that will run, edits by a human included.
 
-    `problem` tells why the arguments cannot run; `edited` names the fields that a human changed.
+    `problem` tells why the arguments cannot run; `edited` names the fields that a human changed;
+    `remembered` is what the journal keeps of an effect that happened before its result was known.
     """
 
     call_id: CallId
@@ -87,6 +88,7 @@ class Call(Evolving):
     launched_at: datetime | None = None
     output: ToolOutput | None = None
     unknown: bool = False
+    remembered: ToolOutput | None = None
 
     @property
     def is_settled(self) -> bool:

@@ -291,6 +291,11 @@ class RunState(Evolving):
             return run.but(step=step.but(done=True))
         return run
 
+    def remembered(self, call_id: CallId, result: ToolOutput) -> "RunState":
+        """Keep the result of an effect that happened, whatever becomes of the call."""
+        call = self.call(call_id)
+        return self._with_call(call.but(remembered=result)) if call else self
+
     def stored(self, artifact: StoredArtifact) -> "RunState":
         """Take note of a file that is kept; the same file is noted once."""
         if artifact in self.artifacts:

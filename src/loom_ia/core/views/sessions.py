@@ -55,6 +55,7 @@ class SessionDeletion(Value):
     session_id: SessionId
     events: int
     artifacts: int = 0
+    keys: int = 0
 
 
 def run_listed(run: RunState, updated_at: datetime) -> RunListed:

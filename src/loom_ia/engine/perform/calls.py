@@ -13,17 +13,18 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from loom_ia.core.decide.effects import RunCalls
-from loom_ia.core.errors import LoomError, ToolError, UnstorableValue
+from loom_ia.core.errors import LoomError, ToolError, UnknownEffect, UnstorableValue
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.tool import ToolCompleted
 from loom_ia.core.json import storable_text
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.ports.tools import Tool, ToolContext
 from loom_ia.core.prompts import prompt_text
-from loom_ia.core.state.calls import Call
+from loom_ia.core.state.calls import Call, Granted
 from loom_ia.core.state.run import RunState
 from loom_ia.engine.perform.context import EffectContext
 from loom_ia.engine.perform.keep import Keeper
+from loom_ia.engine.perform.memory import call_memory
 
 _log = logging.getLogger("loom_ia.engine.tools")
 
@@ -77,7 +78,7 @@ class _Invocation:
         tool = self.context.program.tools[self.call.name]
         stop = _Stop()
         self.started = time.perf_counter()
-        task = asyncio.ensure_future(self._work(tool, self._context(stop)))
+        task = asyncio.ensure_future(self._work(tool, self._context(tool, stop)))
         try:
             done, _ = await asyncio.wait((task,), timeout=tool.spec.timeout)
         except asyncio.CancelledError:
@@ -90,18 +91,24 @@ class _Invocation:
         self._leave(task)
         return self._timed_out(tool)
 
-    def _context(self, stop: _Stop) -> ToolContext:
-        header = self.context.run.header
+    def _context(self, tool: Tool, stop: _Stop) -> ToolContext:
+        call, run = self.call, self.context.run
+        header = run.header
+        # The id of a call is unique within one answer of the model, not within a run.
+        key = f"{header.run_id}:{run.iterations}:{call.call_id}"
         return ToolContext(
             tenant_id=header.tenant_id,
             session_id=header.session_id,
             run_id=header.run_id,
-            call_id=self.call.call_id,
+            call_id=call.call_id,
             agent=header.agent,
             caller=header.context,
-            idempotency_key=f"{header.run_id}:{self.call.call_id}",
-            resumed=self.call.launches > 1,
+            idempotency_key=key,
+            resumed=call.launches > 1,
             should_stop=lambda: stop.asked,
+            language=self.context.program.plan.language,
+            memory=call_memory(call, tool.spec, key, self.context),
+            may_act_again=tool.spec.may_run_again or _was_allowed_again(call),
         )
 
     def _ended(self, task: "asyncio.Future[Facts]") -> Facts:
@@ -113,7 +120,11 @@ class _Invocation:
 
     async def _work(self, tool: Tool, context: ToolContext) -> Facts:
         """Call the tool and put away what must be; what it did is never lost by a cancellation."""
-        output = await self._output(tool, context)
+        try:
+            output = await self._output(tool, context)
+        except UnknownEffect as error:
+            text = storable_text(str(error)) or prompt_text(context.language, "unknown_effect")
+            return (self._fact(ToolOutput.of_error(text), unknown=True),)
         completed = self._fact(output)
         limit = tool.spec.offload_over
         if not output.files and (limit is None or len(output.text) <= limit):
@@ -130,6 +141,8 @@ class _Invocation:
         language = self.context.program.plan.language
         try:
             return await tool.call(self.call.arguments, context)
+        except UnknownEffect:
+            raise
         except ToolError as error:
             return ToolOutput.of_error(storable_text(str(error)))
         except UnstorableValue as error:
@@ -198,3 +211,14 @@ class _Invocation:
             return ()
         known = call.is_settled and not call.unknown
         return () if known or call.span != self.call.span else facts
+
+
+def _was_allowed_again(call: Call) -> bool:
+    """Whether this launch was granted although an earlier one may have taken effect."""
+    question = call.question
+    return (
+        question is not None
+        and question.kind == "unknown_effect"
+        and isinstance(question.verdict, Granted)
+        and question.launches == call.launches - 1
+    )

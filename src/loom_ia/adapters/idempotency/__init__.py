@@ -1,0 +1,1 @@
+"""Stores of what was done under a key."""
