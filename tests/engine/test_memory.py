@@ -322,6 +322,25 @@ async def test_a_call_that_is_cut_keeps_its_key(end: str) -> None:
     assert len(desk.sent) == 1
 
 
+@pytest.mark.parametrize("error", [ToolError("stopped"), RuntimeError("stopped")])
+async def test_a_function_that_fails_because_it_was_cut(error: Exception) -> None:
+    """An exception that a cancellation turned into says no more than the cancellation does."""
+    desk = Desk(MemoryIdempotency(), key=by_number, reservation=30)
+
+    async def cut() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise error
+
+    desk.action = cut
+    instance = desk.instance(timeout=0.01)
+    await desk.ask(instance, "a")
+    await instance.strays.join(1)
+    await desk.ask(instance, "b")
+    assert "being done by another call" in desk.read
+
+
 async def test_an_expired_reservation_is_asked_about() -> None:
     """What another run began and nobody saw end is a human's to decide, with `pause`."""
     desk = Desk(MemoryIdempotency(), key=by_number)
@@ -359,8 +378,9 @@ async def test_a_function_that_cannot_tell() -> None:
         ("sent on Monday", "sent on Monday", 1),
         (None, UNKNOWN, 1),
         (RuntimeError("no network"), UNKNOWN, 1),
+        (SystemExit(), UNKNOWN, 1),
     ],
-    ids=["it did not", "it did", "its result", "it cannot tell", "it fails"],
+    ids=["it did not", "it did", "its result", "it cannot tell", "it fails", "it leaves"],
 )
 async def test_reconcile(
     store: IdempotencyStore | None, told: object, read: str, sent: int
@@ -370,7 +390,7 @@ async def test_reconcile(
 
     async def reconcile(args: dict[str, Any], ctx: ToolContext) -> object:
         asked.append((args, ctx.idempotency_key))
-        if isinstance(told, Exception):
+        if isinstance(told, BaseException):
             raise told
         return told
 

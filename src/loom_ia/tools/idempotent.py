@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, cast, overload
@@ -25,7 +25,7 @@ from loom_ia.core.model.tooling import ToolSpec
 from loom_ia.core.ports.idempotency import Busy, CallMemory, Claim, Remembered, Reserved, Unknown
 from loom_ia.core.ports.tools import ToolContext
 from loom_ia.core.prompts import Language, prompt_text
-from loom_ia.tools.python import MAKES_TOOL, PythonTool
+from loom_ia.tools.python import MAKES_TOOL, PythonTool, contained
 from loom_ia.tools.results import to_output
 from loom_ia.tools.signature import Faults
 
@@ -37,7 +37,7 @@ Values: TypeAlias = dict[str, Any]
 """The arguments of a call as the function gets them, defaults included."""
 
 Key: TypeAlias = Callable[[Values], str] | Sequence[str]
-Reconcile: TypeAlias = Callable[[Values, ToolContext], Awaitable[object]]
+Reconcile: TypeAlias = Callable[[Values, ToolContext], Coroutine[Any, Any, object]]
 
 _TTL_S: Final = 86_400.0
 _MOST_KEPT: Final = 50_000
@@ -131,14 +131,19 @@ class IdempotentTool(PythonTool[P, R_co]):
             await _to_its_end(memory.complete(key, note, keep=self.memo.ttl))
             raise
         except Exception:
-            await _to_its_end(memory.release(key))
+            await self._release(key, context, memory)
             raise
         if output.is_error:
-            await _to_its_end(memory.release(key))
+            await self._release(key, context, memory)
         else:
             kept = _kept(output, context.language)
             await _to_its_end(memory.complete(key, kept, keep=self.memo.ttl))
         return output
+
+    async def _release(self, key: str, context: ToolContext, memory: CallMemory) -> None:
+        """Free the key, unless the failure may come of the call having been cut."""
+        if not context.should_stop():
+            await _to_its_end(memory.release(key))
 
     async def _reconciled(
         self, key: str, values: Values, context: ToolContext, memory: CallMemory
@@ -148,7 +153,7 @@ class IdempotentTool(PythonTool[P, R_co]):
         if reconcile is None:
             return Unknown()
         try:
-            told = await reconcile(values, context)
+            told = await contained(reconcile(values, context))
             output = to_output(told)
         except Exception as error:  # noqa: BLE001 -- whatever went wrong, nothing was learned
             _log.warning("reconcile of %s failed: %s", self._name, type(error).__name__)

@@ -156,7 +156,7 @@ class PythonTool(Generic[P, R_co]):
     async def check(self, arguments: JsonObject) -> str | None:
         """Tell why `arguments` cannot run, a line for each problem, path first."""
         try:
-            await _contained(self.values(arguments))
+            await contained(self.values(arguments))
         except ToolError as error:
             return str(error)
         except Exception as error:  # noqa: BLE001 (a validator of the user is any code at all)
@@ -172,7 +172,7 @@ class PythonTool(Generic[P, R_co]):
         What the function raises comes out as it is, except what would pass for an order given to
         this process (a cancellation, an exit, an interrupt): that comes out as `OutsideError`.
         """
-        return await _contained(self._run(arguments, context))
+        return await contained(self._run(arguments, context))
 
     async def _run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         reader, taker = self._plan
@@ -287,7 +287,7 @@ def _described(schema: JsonObject, descriptions: Mapping[str, str]) -> JsonObjec
     return {**schema, "properties": cast("JsonObject", properties)}
 
 
-async def _contained(work: Coroutine[Any, Any, T]) -> T:
+async def contained(work: Coroutine[Any, Any, T]) -> T:
     """Await `work`; an order to this process that the tool itself gave becomes a failure."""
     try:
         return await work
