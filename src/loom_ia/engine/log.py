@@ -9,7 +9,7 @@ waited for, whatever cancels the writer.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -350,7 +350,7 @@ def draft_of(payload: Payload, run: RunState, clock: Clock) -> Draft:
         span_id=span,
         parent_span_id=parent,
         agent=header.agent,
-        role="main" if isinstance(payload, ModelResponded) else None,
+        role=payload.ROLE,
         payload=payload,
     )
 
@@ -359,7 +359,7 @@ def _span_of(payload: Payload, run: RunState, event_id: str) -> tuple[str, str |
     """Place a fact in the tree of spans; a span's parent is told by the event that opens it."""
     match payload.SPAN:
         case "own":
-            inside_step = isinstance(payload, ToolCalled) and run.step is not None
+            inside_step = payload.TYPE == ToolCalled.TYPE and run.step is not None
             return event_id, run.step.span if inside_step and run.step else run.run_id
         case "step":
             return (run.step.span if run.step else run.run_id), None
@@ -380,19 +380,19 @@ def _folded(run: RunState | None, drafts: Sequence[Draft]) -> RunState | None:
     return run
 
 
-async def _finish(
-    operation: Coroutine[object, object, T],
-) -> tuple[T, asyncio.CancelledError | None]:
+async def _finish(operation: Awaitable[T]) -> tuple[T, asyncio.CancelledError | None]:
     """Wait for `operation` to end, whatever cancels the wait, and tell of the cancellation.
 
     A cancelled writer would not know whether its facts are in the journal.
     """
     task = asyncio.ensure_future(operation)
     cancelled: asyncio.CancelledError | None = None
-    while True:
+    while not task.done():
         try:
-            return await asyncio.shield(task), cancelled
+            await asyncio.shield(task)
         except asyncio.CancelledError as error:
-            if task.cancelled():
-                raise
-            cancelled = error
+            if not task.cancelled():
+                cancelled = error
+        except Exception:  # noqa: BLE001 -- raised just below, from the task itself
+            break
+    return task.result(), cancelled

@@ -64,7 +64,9 @@ def to_output(value: object) -> ToolOutput:
     if files := _files(value):
         return ToolOutput(data=None, files=files)
     data, mended = storable(_plain(value, _ROOT, 0), _ROOT)
-    return ToolOutput(data=data, mended=mended)
+    return ToolOutput.trusted(
+        blocks=(), data=data, is_error=False, mended=mended, offloaded="", files=()
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def check_batch(batch: Sequence[Event], expected: int) -> tuple[TenantId, Sessio
 
 def started_runs(batch: Sequence[Event]) -> list[RunId]:
     """List the runs that begin in `batch`, in order."""
-    return [event.run_id for event in batch if isinstance(event.payload, RunStarted)]
+    return [event.run_id for event in batch if event.type == RunStarted.TYPE]
 
 
 def run_exists(run_id: RunId, session_id: SessionId) -> RunExists:

@@ -14,7 +14,7 @@ read looks damaged, it is read again under the lock, where no batch is under way
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from loom_ia.adapters.journals.batch import check_batch, started_runs
 from loom_ia.adapters.journals.disk import telling
 from loom_ia.adapters.journals.driver_locks import FileDriverLocks
 from loom_ia.adapters.journals.flock import PATIENCE_S
-from loom_ia.adapters.journals.flusher import Flusher
+from loom_ia.adapters.journals.flusher import Flusher, done
 from loom_ia.adapters.journals.jsonl_file import Addition, SessionFile
 from loom_ia.adapters.journals.jsonl_reading import JsonlReader
 from loom_ia.adapters.journals.jsonl_runs import SUFFIX, RunIndex
@@ -66,9 +66,9 @@ class JsonlJournal:
     def locks(self) -> DriverLocks | None:
         return self._locks
 
-    async def append(
+    def append(
         self, batch: Sequence[Event], *, expected: int, sync: bool
-    ) -> int | SequenceConflict:
+    ) -> Awaitable[int | SequenceConflict]:
         self._require_open()
         tenant_id, session_id = check_batch(batch, expected)
         file = self._file(tenant_id, session_id)
@@ -76,14 +76,19 @@ class JsonlJournal:
         with telling(file.path):
             last = file.append_at_once(addition)
         if last is None:
-            deadline = time.monotonic() + PATIENCE_S
-            last = await self._in_thread(partial(file.append, addition, deadline), file.path)
+            return self._append_in_thread(batch[0], addition, expected, sync=sync)
+        return self._flusher.flush(last) if sync else done(last)
+
+    async def _append_in_thread(
+        self, first: Event, addition: Addition, expected: int, *, sync: bool
+    ) -> int | SequenceConflict:
+        file = self._file(first.tenant_id, first.session_id)
+        deadline = time.monotonic() + PATIENCE_S
+        last = await self._in_thread(partial(file.append, addition, deadline), file.path)
         if last is None:
-            tail = await self.read(tenant_id, session_id, after=expected)
+            tail = await self.read(first.tenant_id, first.session_id, after=expected)
             return SequenceConflict(expected, tuple(tail))
-        if sync:
-            await self._flusher.flush()
-        return last
+        return await self._flusher.flush(last) if sync else last
 
     async def flush(self) -> None:
         if not self._closed:

@@ -16,7 +16,7 @@ Three threads at most: writes that wait, reads, flushes. None waits for another'
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import TypeVar
 from loom_ia.adapters.journals.batch import check_batch
 from loom_ia.adapters.journals.driver_locks import FileDriverLocks
 from loom_ia.adapters.journals.flock import PATIENCE_S
-from loom_ia.adapters.journals.flusher import Flusher
+from loom_ia.adapters.journals.flusher import Flusher, done
 from loom_ia.adapters.journals.sqlite_reading import SqliteReader
 from loom_ia.adapters.journals.sqlite_writing import SqliteWriter
 from loom_ia.core.errors import JournalError
@@ -59,24 +59,32 @@ class SqliteJournal:
     def locks(self) -> DriverLocks | None:
         return self._locks
 
-    async def append(
+    def append(
         self, batch: Sequence[Event], *, expected: int, sync: bool
-    ) -> int | SequenceConflict:
-        tenant_id, session_id = check_batch(batch, expected)
+    ) -> Awaitable[int | SequenceConflict]:
+        check_batch(batch, expected)
         lines = [to_line(event).decode() for event in batch]
         last = self._writer.append_at_once(batch, lines, expected)
         if last is None:
-            deadline = time.monotonic() + PATIENCE_S
-            write = partial(self._writer.append, batch, lines, expected, deadline)
-            last = await self._in(self._writes, write)
+            return self._append_in_thread(batch, lines, expected, sync=sync)
+        return self._written(last, sync=sync)
+
+    async def _append_in_thread(
+        self, batch: Sequence[Event], lines: Sequence[str], expected: int, *, sync: bool
+    ) -> int | SequenceConflict:
+        deadline = time.monotonic() + PATIENCE_S
+        write = partial(self._writer.append, batch, lines, expected, deadline)
+        last = await self._in(self._writes, write)
         if last is None:
-            tail = await self.read(tenant_id, session_id, after=expected)
+            event = batch[0]
+            tail = await self.read(event.tenant_id, event.session_id, after=expected)
             return SequenceConflict(expected, tuple(tail))
+        return await self._written(last, sync=sync)
+
+    def _written(self, last: int, *, sync: bool) -> "asyncio.Future[int]":
         if self._writer.wants_checkpoint():
             self._writes.submit(self._writer.checkpoint)
-        if sync:
-            await self._flusher.flush()
-        return last
+        return self._flusher.flush(last) if sync else done(last)
 
     async def flush(self) -> None:
         if not self._closed:

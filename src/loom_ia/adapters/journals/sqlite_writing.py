@@ -20,6 +20,7 @@ _log = logging.getLogger(__name__)
 
 _LONG_LOG: Final = 4 << 20  # bytes written to the log before it is copied into the file
 _COMMIT_BYTES: Final = 3 * 4096  # what a small commit writes: the last pages of a table, of indexes
+_SHORT_WAIT_S: Final = 0.0005
 _READERS_PATIENCE_S: Final = 5.0
 
 
@@ -38,7 +39,8 @@ class SqliteWriter:
         self, batch: Sequence[Event], lines: Sequence[str], expected: int
     ) -> int | None:
         """Write `batch` and return the last place; None, and nothing written, if it must wait."""
-        if not self._lock.acquire(blocking=False):
+        # A short wait: who goes to the thread makes the next ones follow him there.
+        if not self._lock.acquire(timeout=_SHORT_WAIT_S):
             return None
         try:
             if self._connection is None:

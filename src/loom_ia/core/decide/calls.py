@@ -199,7 +199,7 @@ def _settle(call: Call, text: str, *, unknown: bool = False) -> ToolCompleted:
 
 
 def _launch(call: Call, plan: AgentPlan) -> ToolCalled:
-    return ToolCalled(
+    return ToolCalled.trusted(
         call_id=call.call_id,
         tool_name=call.name,
         tool_kind=plan.tools[call.name].kind,

@@ -10,6 +10,7 @@ version is refused.
 
 import json
 from datetime import UTC, datetime
+from json.encoder import encode_basestring
 from typing import Any, cast
 
 from pydantic import ValidationError
@@ -20,6 +21,7 @@ from loom_ia.core.events.catalogue import CATALOGUE
 from loom_ia.core.events.envelope import SCHEMA_VERSION, Event, Opaque, Payload, timestamp
 from loom_ia.core.ids import SessionId, TenantId
 
+_quoted = encode_basestring  # `json.dumps` would make an encoder for each text
 _DERIVED = ("type", "category", "status", "facets", "schema_version")
 
 
@@ -32,16 +34,17 @@ def to_line(event: Event, *, following: int = 0) -> bytes:
     head: list[str] = [f'{{"seq":{event.seq},"type":"{event.type}","event_id":"{event.event_id}"']
     head.append(f',"ts":"{timestamp(event.ts)}"')
     if run_id != event.session_id:
-        head.append(f',"run_id":{json.dumps(run_id)}')
+        head.append(f',"run_id":{_quoted(run_id)}')
     if event.root_run_id != run_id:
-        head.append(f',"root_run_id":{json.dumps(event.root_run_id)}')
+        head.append(f',"root_run_id":{_quoted(event.root_run_id)}')
     if event.span_id != _default_span(event.payload, event.event_id, run_id):
-        head.append(f',"span_id":{json.dumps(event.span_id)}')
-    if event.parent_span_id not in {None, _default_parent(event.payload, run_id)}:
-        head.append(f',"parent_span_id":{json.dumps(event.parent_span_id)}')
-    head.append(f',"agent":{json.dumps(event.agent, ensure_ascii=False)}')
+        head.append(f',"span_id":{_quoted(event.span_id)}')
+    parent = event.parent_span_id
+    if parent is not None and parent != _default_parent(event.payload, run_id):
+        head.append(f',"parent_span_id":{_quoted(parent)}')
+    head.append(f',"agent":{_quoted(event.agent)}')
     if event.role is not None:
-        head.append(f',"role":{json.dumps(event.role, ensure_ascii=False)}')
+        head.append(f',"role":{_quoted(event.role)}')
     if following:
         head.append(f',"following":{following}')
     payload = event.payload

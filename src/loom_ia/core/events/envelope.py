@@ -51,6 +51,7 @@ class Payload(Value):
     `CONTENT` names the fields that hold what users, models or tools said. `BY_DRIVER` tells
     whether only the driver of the run writes this, so that it proves the driver alive. `SPAN`
     says to which span the event belongs: the run, the open step, the call, or one it opens.
+    `ROLE` is whose words they are, for answers of models.
     """
 
     TYPE: ClassVar[str]
@@ -58,6 +59,7 @@ class Payload(Value):
     CONTENT: ClassVar[tuple[str, ...]] = ()
     BY_DRIVER: ClassVar[bool] = True
     SPAN: ClassVar[SpanRule] = "run"
+    ROLE: ClassVar[str | None] = None
 
     @property
     def type(self) -> str:
@@ -113,7 +115,7 @@ class Draft(NamedTuple):
 
     def placed(self, seq: int) -> "Event":
         """Give the event that stands at `seq`."""
-        return Event(
+        return Event.trusted(
             seq=seq,
             event_id=self.event_id,
             ts=self.ts,
@@ -196,4 +198,4 @@ class Event(Value):
 
 def timestamp(ts: datetime) -> str:
     """Write an instant as RFC 3339 in UTC, with microseconds."""
-    return f"{ts:%Y-%m-%dT%H:%M:%S}.{ts.microsecond:06d}Z"
+    return f"{ts.isoformat(timespec='microseconds')[:26]}Z"

@@ -24,6 +24,7 @@ class ModelResponded(Payload):
     CATEGORY = "model"
     CONTENT = ("message", "problems")
     SPAN: ClassVar[SpanRule] = "step"
+    ROLE: ClassVar[str | None] = "main"
 
     model: str
     model_id: str

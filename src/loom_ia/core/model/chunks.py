@@ -100,7 +100,7 @@ class Answer:
     @property
     def message(self) -> Message:
         """The answer as a message; an answer of nothing is an empty text."""
-        return Message(role="assistant", blocks=self.blocks or (TextBlock(text=""),))
+        return Message.trusted(role="assistant", blocks=self.blocks or (TextBlock(text=""),))
 
 
 @dataclass(slots=True)
@@ -179,8 +179,13 @@ class Assembler:
         name, fragments = self._calls[call_id]
         arguments, paths = read_arguments("".join(fragments))
         mended.extend(f"{call_id}{path}" for path in paths)
-        return ToolCallBlock(
-            call_id=storable_text(call_id), name=storable_text(name), arguments=arguments
+        return ToolCallBlock.trusted(
+            cache_breakpoint=False,
+            provider_meta={},
+            type="tool_call",
+            call_id=storable_text(call_id),
+            name=storable_text(name),
+            arguments=arguments,
         )
 
 

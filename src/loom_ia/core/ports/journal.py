@@ -1,6 +1,6 @@
 """The journal: the only truth, an ordered and immutable series of events for each session."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -88,9 +88,9 @@ class Journal(Protocol):
         """Locks of this host, or None when drivers may be on several hosts."""
         ...
 
-    async def append(
+    def append(
         self, batch: Sequence[Event], *, expected: int, sync: bool
-    ) -> int | SequenceConflict:
+    ) -> Awaitable[int | SequenceConflict]:
         """Write `batch` after the event `expected` (0: the session is empty) and flush if `sync`.
 
         The events bear the places that follow `expected`. Returns the last place, or the conflict
@@ -98,6 +98,9 @@ class Journal(Protocol):
         session of the tenant, raises `RunExists` and nothing is written. Raises `ValueError` when
         the batch is empty or belongs to several sessions, `JournalBusy` when another try may work,
         `JournalCorrupted`, `UnusableId`.
+
+        An `async def` will do. A journal that can write at once does better to return a future,
+        which costs its caller no task.
         """
         ...
 

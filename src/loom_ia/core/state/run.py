@@ -369,13 +369,17 @@ def results_message(table: tuple[Call, ...], language: Language) -> Message:
 
     A call without a result is told as cancelled, so that every call has exactly one result.
     """
-    return Message(
-        role="tool",
-        blocks=tuple(
-            ToolResultBlock(call_id=call.call_id, output=_readable(call, language))
-            for call in table
-        ),
+    blocks = tuple(
+        ToolResultBlock.trusted(
+            cache_breakpoint=False,
+            provider_meta={},
+            type="tool_result",
+            call_id=call.call_id,
+            output=_readable(call, language),
+        )
+        for call in table
     )
+    return Message.trusted(role="tool", blocks=blocks)
 
 
 def _readable(call: Call, language: Language) -> ToolOutput:

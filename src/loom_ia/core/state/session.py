@@ -6,6 +6,7 @@ and of ten thousand. Only `apply` changes it; runs themselves are frozen values.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from loom_ia.core.ids import RunId
 from loom_ia.core.model.messages import Message
@@ -36,8 +37,7 @@ class PendingAction:
     arguments: Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class RunView:
+class RunView(NamedTuple):
     """What a decision may see: one run, what was said before it, and what else is pending."""
 
     run: RunState

@@ -40,7 +40,7 @@ async def call_model(effect: CallModel, context: EffectContext) -> None:
     spec = program.model.spec
     latency = _since(started)
     context.stage(
-        ModelResponded(
+        ModelResponded.trusted(
             model=spec.id,
             model_id=spec.model,
             message=message,
