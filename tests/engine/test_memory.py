@@ -75,7 +75,7 @@ class Desk:
         return await run(instance, run_id=f"run-{name}", session_id=f"session-{name}")
 
     async def interrupt(self, dies_at: str = "", **declared: Any) -> None:
-        """Leave a run whose driver died in the middle of the call, or before it wrote a fact."""
+        """Leave the run with a driver that died in the middle of the call, or before a fact."""
         mortal = _Mortal(self.world.journal)
         mortal.dies_at = dies_at
         dead = self.instance("dead", **declared)
@@ -83,7 +83,8 @@ class Desk:
         gate = Gate()
         if not dies_at:
             self.action = gate.stop
-        async with running(run(dead)):
+        begun = "run-1" in {e.run_id for e in await self.world.events("session-1")}
+        async with running(resume(dead, "run-1") if begun else run(dead)):
             await (mortal.died.wait() if dies_at else gate.reached())
             mortal.dead = True
         self.world.clock.advance(61)
@@ -278,6 +279,29 @@ async def test_on_unknown_pause(store: IdempotencyStore | None) -> None:
     assert len(desk.sent) == 2
     assert desk.contexts[-1].may_act_again
     assert not desk.contexts[0].may_act_again
+
+
+async def test_a_yes_is_good_for_one_launch(store: IdempotencyStore | None) -> None:
+    """A launch that was granted and interrupted in its turn is asked about again, not made."""
+    desk = Desk(store)
+    await desk.interrupt(on_unknown="pause")
+    await desk.take_up(on_unknown="pause")
+    await approvals.approve(desk.instance("worker-3", on_unknown="pause"), Ruling("run-1", "ana"))
+    await desk.interrupt(on_unknown="pause")
+    assert len(desk.sent) == 2
+    assert (await desk.take_up(on_unknown="pause")).status is Status.PAUSED
+    assert len(desk.sent) == 2
+
+
+async def test_a_call_does_not_wait_for_itself() -> None:
+    """The reservation of a launch that died is told as unknown at once, however long it holds."""
+    desk = Desk(MemoryIdempotency(), key=by_number, reservation=3600)
+    await desk.interrupt()
+    await desk.take_up()
+    assert UNKNOWN in desk.read
+    await desk.ask(desk.instance("worker-3"), "b")
+    assert "being done by another call" in desk.read
+    assert len(desk.sent) == 1
 
 
 async def test_on_unknown_pause_refused(store: IdempotencyStore | None) -> None:
