@@ -54,7 +54,8 @@ def _parsers() -> tuple[argparse.ArgumentParser, list[tuple[str, argparse.Argume
 
 
 def _commands(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
-    return next(action.choices for action in _actions(parser) if _is_commands(action))  # pyright: ignore[reportReturnType] -- they are parsers
+    found = (action.choices for action in _actions(parser) if _is_commands(action))
+    return next(found, {})  # pyright: ignore[reportReturnType] -- they are parsers
 
 
 def _actions(parser: argparse.ArgumentParser) -> Sequence[argparse.Action]:
@@ -62,21 +63,24 @@ def _actions(parser: argparse.ArgumentParser) -> Sequence[argparse.Action]:
 
 
 def _is_commands(action: argparse.Action) -> bool:
-    return action.dest == "command"
+    return isinstance(action.choices, Mapping)
 
 
 def _command(
-    name: str, parser: argparse.ArgumentParser, top: argparse.ArgumentParser
+    name: str, parser: argparse.ArgumentParser, top: argparse.ArgumentParser, *, level: int = 2
 ) -> Iterator[str]:
     everywhere = {option for action in _actions(top) for option in action.option_strings}
     own = [a for a in _actions(parser) if not everywhere.intersection(a.option_strings)]
     words = [f"[{_word(a)}]" if a.nargs == "?" else _word(a) for a in own if not a.option_strings]
     options = ["[options]"] if any(action.option_strings for action in own) else []
-    yield f"## loom {name}"
+    below = _commands(parser)
+    yield f"{'#' * level} loom {name}"
     yield f"{str(parser.description)[:1].upper()}{str(parser.description)[1:]}."
     yield block(" ".join(["loom", name, *options, *words]), "text")
-    if own:
+    if any(not _is_commands(action) for action in own):
         yield _table(own, parser)
+    for word, command in below.items():
+        yield from _command(f"{name} {word}", command, top, level=level + 1)
 
 
 def _table(actions: Iterable[argparse.Action], parser: argparse.ArgumentParser) -> str:
