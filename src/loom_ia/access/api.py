@@ -28,11 +28,10 @@ from loom_ia.core.ports.clock import Clock
 from loom_ia.core.ports.journal import Journal
 from loom_ia.core.ports.models import ModelClient
 from loom_ia.core.state.run import RunState, Status
-from loom_ia.core.views.inspect import InspectTree as Trace
-from loom_ia.core.views.inspect import inspect_tree as trace
-from loom_ia.core.views.report import UsageReport
+from loom_ia.core.views.report import Period, UsageReport
 from loom_ia.core.views.result import RunResult, run_result
 from loom_ia.core.views.sessions import RunPage, SessionDeletion, SessionInfo
+from loom_ia.core.views.trace import Trace, trace_of
 from loom_ia.engine.clock import SystemClock
 from loom_ia.engine.program import Approver
 from loom_ia.engine.streaming import LiveItem
@@ -214,16 +213,19 @@ class Loom:
         reason: str = "",
         arguments: JsonObject | None = None,
         session_id: SessionId | None = None,
+        resume: bool = True,
     ) -> tuple[CallId, ...]:
-        """Grant a call that waits, and go on with the run in the background once none waits.
+        """Grant a call that waits.
 
-        `call_id` may be left out when one call waits. `arguments` replaces those that were shown
-        and needs `call_id`. Returns the call decided, nothing when the run is over. Raises
-        `UnknownApproval`, `ApprovalStale`, `DecisionRefused`; nothing is written then.
+        `resume` goes on with the run in the background once none waits; without it the decision is
+        only written. `call_id` may be left out when one call waits. `arguments` replaces those that
+        were shown and needs `call_id`. Returns the call decided, nothing when the run is over.
+        Raises `UnknownApproval`, `ApprovalStale`, `DecisionRefused`; nothing is written then.
         """
         ruling = Ruling(run_id, by, call_id, reason, session_id)
         decided = await approvals.approve(self._instance, ruling, arguments=arguments)
-        self._go_on(run_id, decided)
+        if resume:
+            self._go_on(run_id, decided)
         return decided
 
     async def reject(
@@ -234,11 +236,13 @@ class Loom:
         by: str = "python",
         reason: str = "",
         session_id: SessionId | None = None,
+        resume: bool = True,
     ) -> tuple[CallId, ...]:
         """Refuse a call that waits; the model reads the reason. Otherwise as `approve`."""
         ruling = Ruling(run_id, by, call_id, reason, session_id)
         decided = await approvals.reject(self._instance, ruling)
-        self._go_on(run_id, decided)
+        if resume:
+            self._go_on(run_id, decided)
         return decided
 
     async def recover(self, *, session_id: SessionId | None = None) -> RecoveryReport:
@@ -299,13 +303,20 @@ class Loom:
 
     async def trace(self, run_id: RunId, *, session_id: SessionId | None = None) -> Trace:
         """Read a run as a tree: its steps, the calls of models and tools, and what they cost."""
-        return trace(await self.events(run_id, session_id=session_id))
+        return trace_of(await self.events(run_id, session_id=session_id))
 
     async def report(
-        self, run_id: RunId | None = None, *, session_id: SessionId | None = None
+        self,
+        run_id: RunId | None = None,
+        *,
+        session_id: SessionId | None = None,
+        period: Period | None = None,
     ) -> UsageReport:
-        """Report what a run and those below it consumed, or a whole session without `run_id`."""
-        return await reading.report(self._instance, run_id, session_id=session_id)
+        """Report what a run and those below it consumed, or a whole session without `run_id`.
+
+        `period` reports on every session instead, since the day or the month began in UTC.
+        """
+        return await reading.report(self._instance, run_id, session_id=session_id, period=period)
 
     async def runs(
         self,

@@ -121,6 +121,8 @@ def _chosen(run: RunState, call_id: CallId | None, now: datetime) -> Call:
         call = pending[0] if pending else None
     else:
         call = run.call(call_id)
+    if call_id is None and call is None:
+        raise UnknownApproval("no call of run {run_id} waits for a decision", run_id=run.run_id)
     if call is None or call.question is None:
         raise UnknownApproval(
             "no call {call_id} of run {run_id} waits for a decision; pending: {pending}",

@@ -1,14 +1,19 @@
 """Reading the journal of a run, once or as it grows."""
 
 from collections.abc import AsyncIterator
+from typing import Final
 
-from loom_ia.app.instance import Instance
+from loom_ia.app.instance import DEFAULT_TENANT, Instance
 from loom_ia.app.sessions import session_events
 from loom_ia.core.events.envelope import Event
+from loom_ia.core.events.model import ModelResponded
+from loom_ia.core.events.query import EventQuery
 from loom_ia.core.ids import RunId, SessionId
-from loom_ia.core.views.report import UsageReport, usage_report
+from loom_ia.core.views.report import Ledger, Period, UsageReport, bounds, usage_report
 from loom_ia.engine.log import SessionLog
 from loom_ia.engine.streaming import Feed
+
+_PAGE: Final = 1_000
 
 
 async def events(
@@ -67,16 +72,45 @@ def _is_over(log: SessionLog, run_id: RunId) -> bool:
 
 
 async def report(
-    instance: Instance, run_id: RunId | None, *, session_id: SessionId | None = None
+    instance: Instance,
+    run_id: RunId | None = None,
+    *,
+    session_id: SessionId | None = None,
+    period: Period | None = None,
 ) -> UsageReport:
-    """Report what a run and those below it consumed, or a whole session without `run_id`.
+    """Report what a run and those below it consumed, a whole session, or every session.
 
-    Raises `UnknownRun`, `UnknownSession`, and `ValueError` when neither is given.
+    Raises `UnknownRun`, `UnknownSession`, and `ValueError` unless exactly one of a run (whose
+    session may be told), a session and a period is asked for.
     """
+    if period is not None:
+        if run_id is not None or session_id is not None:
+            raise ValueError("a report on a period is about every session")
+        return await _report_on(instance, period)
     if run_id is not None:
         _, run = await instance.find(run_id, session_id)
         found = await events(instance, run_id, session_id=session_id)
         return usage_report(found, run.header.session_id, run_id)
     if session_id is None:
-        raise ValueError("a report needs a run id or a session id")
+        raise ValueError("a report needs a run id, a session id or a period")
     return usage_report(await session_events(instance, session_id), session_id)
+
+
+async def _report_on(instance: Instance, period: Period) -> UsageReport:
+    since, until = bounds(period, instance.clock.now())
+    ledger, after = Ledger(), None
+    while True:
+        query = EventQuery(
+            tenant_id=DEFAULT_TENANT,
+            types=(ModelResponded.TYPE,),
+            since=since,
+            until=until,
+            after=after,
+            limit=_PAGE,
+        )
+        page = await instance.journal.query(query)
+        for event in page:
+            ledger.add(event)
+        if len(page) < _PAGE:
+            return ledger.report(since=since, until=until)
+        after = page[-1].event_id

@@ -101,6 +101,7 @@ class RepeatableLoom(Loom):
         reason: str = "",
         arguments: JsonObject | None = None,
         session_id: SessionId | None = None,
+        resume: bool = True,
     ) -> tuple[CallId, ...]:
         """Grant a call that waits, unless an earlier life did."""
         try:
@@ -111,6 +112,7 @@ class RepeatableLoom(Loom):
                 reason=reason,
                 arguments=arguments,
                 session_id=session_id,
+                resume=resume,
             )
         except (ApprovalStale, UnknownApproval):
             if not await self._was_decided(run_id, call_id):
@@ -125,11 +127,17 @@ class RepeatableLoom(Loom):
         by: str = "python",
         reason: str = "",
         session_id: SessionId | None = None,
+        resume: bool = True,
     ) -> tuple[CallId, ...]:
         """Refuse a call that waits, unless an earlier life did."""
         try:
             return await super().reject(
-                run_id, call_id=call_id, by=by, reason=reason, session_id=session_id
+                run_id,
+                call_id=call_id,
+                by=by,
+                reason=reason,
+                session_id=session_id,
+                resume=resume,
             )
         except (ApprovalStale, UnknownApproval):
             if not await self._was_decided(run_id, call_id):

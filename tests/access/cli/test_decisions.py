@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from loom_ia.access import Loom
 from tests.access.cli.conftest import Desk, Shell
 
 USER = f"cli:{getpass.getuser()}"
@@ -128,3 +129,33 @@ def test_a_paused_run_says_so_even_when_quiet(loom: Desk) -> None:
     """`--quiet` is silent about a completed run only."""
     assert loom("run", "echo", "bonjour", "-q").err == ""
     assert "Status     : paused" in loom("run", "un", "écris", "-q").err
+
+
+@pytest.mark.parametrize(
+    ("lang", "said"),
+    [
+        ("en", "no call of run r1 waits for a decision"),
+        ("fr", "aucun appel du run r1 n'attend de décision"),
+    ],
+)
+def test_pub_08_nothing_waits_any_more(loom: Desk, lang: str, said: str) -> None:
+    """Without a call id, and with no call that waits, the run is named and nothing else."""
+    loom("run", "un", "écris", "--run-id", "r1")
+    loom("approve", "r1", "--no-wait")
+    done = loom("approve", "r1", "--lang", lang)
+    assert done.code == 2
+    assert f"{said}\n" in done.err
+
+
+@pytest.mark.parametrize("resume", [True, False])
+async def test_a_decision_may_only_be_written(loom: Desk, resume: bool) -> None:
+    """From Python, `resume=False` writes the decision; otherwise the run goes on behind it."""
+    async with Loom.from_config("loom.yaml") as door:
+        await door.run("un", "écris", run_id="r1")
+        assert await door.approve("r1", resume=resume) == ("fake_0_0",)
+    assert loom.sent == (["Durand: Bonjour \u202e"] if resume else [])
+    async with Loom.from_config("loom.yaml") as door:
+        await door.run("un", "écris", run_id="r2")
+        await door.reject("r2", reason="non", resume=resume)
+    async with Loom.from_config("loom.yaml") as door:
+        assert (await door.result("r2")).ok is resume

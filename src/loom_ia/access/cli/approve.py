@@ -21,12 +21,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(args: argparse.Namespace) -> int:
     """Grant the call."""
     from loom_ia.access.cli.desk import Desk, perform
-    from loom_ia.app.approvals import Ruling
 
     edited = None if args.arguments is None else _read(args.arguments)
 
-    async def grant(desk: Desk, ruling: Ruling) -> tuple[str, ...]:
-        return await desk.grant(ruling, edited)
+    async def grant(desk: Desk, by: str) -> tuple[str, ...]:
+        return await desk.approve(
+            args.run,
+            call_id=args.call,
+            by=by,
+            reason=args.reason,
+            arguments=edited,
+            session_id=args.session,
+            resume=False,
+        )
 
     return perform(decision.decide(args, grant))
 

@@ -10,7 +10,8 @@ import shlex
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, Final
+from itertools import takewhile
+from typing import Any, Final, Protocol
 
 from loom_ia.i18n import LANGUAGES, lookup
 from loom_ia.i18n import translate as _
@@ -48,9 +49,21 @@ def _commands() -> dict[str, str]:
         "approve": _("grant a call that waits, and go on with the run"),
         "reject": _("refuse a call that waits, and go on with the run"),
         "inspect": _("show what happened in a run"),
+        "runs": _("list runs, the latest first"),
+        "report": _("show what was consumed, by run, role and model"),
+        "sessions": _("list, read, export and delete conversations"),
         "cancel": _("stop a run for good"),
         "recover": _("go on with every run that nobody drives"),
+        "completion": _("write what completes the command in a shell"),
     }
+
+
+class Commands(Protocol):
+    """What commands are added to, which argparse gives no name to."""
+
+    def add_parser(
+        self, name: str, *, help: str, description: str, allow_abbrev: bool
+    ) -> argparse.ArgumentParser: ...
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -69,6 +82,25 @@ def asked_language(words: Sequence[str]) -> str | None:
         if word == "--lang" and position + 1 < len(words):
             return words[position + 1]
     return None
+
+
+def asked_colourless(words: Sequence[str]) -> bool:
+    """Whether colours are refused, before anything is said."""
+    return any(word == "--no-color" for word in takewhile(lambda word: word != "--", words))
+
+
+def whole() -> argparse.ArgumentParser:
+    """Give the parser with the options of every command."""
+    with _argparse_speaks():
+        return _parser(list(_commands()))
+
+
+def add_command(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
+    """Declare a command, with the global options."""
+    command = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+    _without_colour(command)
+    _add_globals(command)
+    return command
 
 
 def config_path(args: argparse.Namespace) -> str:
@@ -122,9 +154,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         title=_("commands"), dest="command", metavar="COMMAND", required=True
     )
     for name, summary in _commands().items():
-        command = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
-        _without_colour(command)
-        _add_globals(command)
+        command = add_command(commands, name, summary)
         if name in words:
             import_module(f"{__package__}.{name}").add_arguments(command)
     return parser
@@ -144,6 +174,7 @@ def _add_globals(parser: argparse.ArgumentParser) -> None:
     add("--env-file", text, variables, metavar="FILE")
     add("--no-env-file", _("read no file of variables"), variables, action="store_true")
     add("--lang", _("the language of the messages"), choices=LANGUAGES)
+    add("--no-color", _("no colours; NO_COLOR says it too"), action="store_true")
     add("--debug", _("show the traceback of an unexpected error"), action="store_true")
 
 

@@ -8,7 +8,6 @@ from loom_ia.i18n import translate as _
 
 if TYPE_CHECKING:
     from loom_ia.access.cli.desk import Desk
-    from loom_ia.app.approvals import Ruling
     from loom_ia.core.views.result import RunResult
 
 
@@ -31,24 +30,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def decide(
     args: argparse.Namespace,
-    rule: "Callable[[Desk, Ruling], Awaitable[tuple[str, ...]]]",
+    rule: "Callable[[Desk, str], Awaitable[tuple[str, ...]]]",
 ) -> int:
-    """Write a decision, then drive the run unless `--no-wait`; 2 when there was none to take."""
+    """Write a decision by `rule`, then drive the run unless `--no-wait`.
+
+    Gives 2 when there was none to take. The run is driven here, in the foreground, so that its end
+    is this command's end.
+    """
     from loom_ia.access.cli.desk import author, open_desk, resumable
     from loom_ia.access.cli.failures import COMPLETED, REFUSED
     from loom_ia.access.cli.summary import tell
     from loom_ia.access.cli.terminal import say
-    from loom_ia.app.approvals import Ruling
 
-    ruling = Ruling(args.run, author(args), args.call, args.reason, args.session)
+    by = author(args)
     async with open_desk(args) as desk, resumable(desk, args, args.run, args.session):
-        decided = await rule(desk, ruling)
+        decided = await rule(desk, by)
         if not decided:
             _tell_standing(await desk.result(args.run, session_id=args.session), args)
             say(_("Nothing was decided: the run is over."))
             return REFUSED
         for call_id in decided:
-            say(_("Decided    : {call_id}, by {by}", call_id=call_id, by=ruling.by))
+            say(_("Decided    : {call_id}, by {by}", call_id=call_id, by=by))
         if args.no_wait:
             _tell_standing(await desk.result(args.run, session_id=args.session), args)
             return COMPLETED
@@ -58,11 +60,13 @@ async def decide(
 async def _go_on(desk: "Desk", args: argparse.Namespace) -> "RunResult":
     """Drive the run; when somebody else does, the decision reaches it there."""
     from loom_ia.access.cli.terminal import say
+    from loom_ia.access.cli.watching import watched
     from loom_ia.core.errors import ClaimConflict
     from loom_ia.i18n import render
 
     try:
-        return await desk.resume(args.run, session_id=args.session)
+        async with watched(desk, args, args.run, args.session):
+            return await desk.resume(args.run, session_id=args.session)
     except ClaimConflict as error:
         say(_("The decision is written. {error}", error=render(error)))
         return await desk.result(args.run, session_id=args.session)

@@ -10,15 +10,12 @@ from typing import Any, Final
 
 from loom_ia.access.api import Loom
 from loom_ia.access.cli.arguments import command_line, config_path, profile
-from loom_ia.access.cli.terminal import say
+from loom_ia.access.cli.terminal import STANDARD_ERROR, say
 from loom_ia.access.cli.variables import advised_against, variables
-from loom_ia.app import approvals
-from loom_ia.app.approvals import Ruling
 from loom_ia.config.env import EnvFile
 from loom_ia.config.load import LoadedConfig
 from loom_ia.core.errors import LoomError, Problem
-from loom_ia.core.ids import CallId, RunId, SessionId
-from loom_ia.core.json import JsonObject
+from loom_ia.core.ids import RunId, SessionId
 from loom_ia.engine.program import Program
 from loom_ia.i18n import translate as _
 from loom_ia.telemetry import configure_logging
@@ -27,7 +24,7 @@ TERMINATED: Final = 143
 
 
 class Desk(Loom):
-    """A `Loom` whose decisions start nothing by themselves: the command says what comes next."""
+    """A `Loom` that also shows what it was made from."""
 
     env: EnvFile | None = None
 
@@ -46,14 +43,6 @@ class Desk(Loom):
         """The agents, ready to be driven."""
         return self._host.programs()
 
-    async def grant(self, ruling: Ruling, arguments: JsonObject | None) -> tuple[CallId, ...]:
-        """Write a yes."""
-        return await approvals.approve(self._instance, ruling, arguments=arguments)
-
-    async def refuse(self, ruling: Ruling) -> tuple[CallId, ...]:
-        """Write a no."""
-        return await approvals.reject(self._instance, ruling)
-
 
 @asynccontextmanager
 async def open_desk(args: argparse.Namespace, *, mount: bool = True) -> AsyncGenerator[Desk]:
@@ -66,7 +55,7 @@ async def open_desk(args: argparse.Namespace, *, mount: bool = True) -> AsyncGen
         desk.env = env
         try:
             logging = desk.config.telemetry.logging
-            configure_logging(logging.level, logging.format)
+            configure_logging(logging.level, logging.format, STANDARD_ERROR)
             if mount:
                 desk.mount()
             yield desk

@@ -31,7 +31,7 @@ def refused(error: LoomError, args: argparse.Namespace) -> int:
     """Say what was refused and what to do about it; give the exit code."""
     for line in lines(error):
         prefix = "" if isinstance(error, ConfigError) else _("Error      : ")
-        say(printable(prefix + line.replace("\n", "\n" + " " * len(prefix))))
+        say(printable(prefix + line.replace("\n", "\n" + " " * len(prefix))), "red")
     if remedy := _remedy(error, args):
         say(printable(_("Remedy     : ") + remedy))
     return next((code for kind, code in EXITS if isinstance(error, kind)), REFUSED)
@@ -41,7 +41,7 @@ def broken(error: Exception) -> int:
     """Say in one line what nobody expected; give the exit code."""
     said = " ".join(f"{type(error).__name__}: {error}".split())
     hint = _("(run it again with --debug, or LOOM_DEBUG=1, for the traceback)")
-    say(printable(_("Unexpected : ") + f"{said} {hint}"))
+    say(printable(_("Unexpected : ") + f"{said} {hint}"), "red")
     return NOT_COMPLETED
 
 

@@ -25,13 +25,12 @@ async def _inspect(args: argparse.Namespace) -> int:
     from loom_ia.access.cli.failures import COMPLETED
     from loom_ia.access.cli.terminal import show, show_json
     from loom_ia.access.cli.tree import tree_lines
-    from loom_ia.core.views.inspect import inspect_tree
 
     async with open_desk(args, mount=False) as desk:
-        tree = inspect_tree(await desk.events(args.run, session_id=args.session))
+        tree = await desk.trace(args.run, session_id=args.session)
     if args.json:
         show_json(tree.model_dump(mode="json"))
     else:
-        for line in tree_lines(tree, args):
-            show(line)
+        for line, style in tree_lines(tree, args, full=args.full):
+            show(line, style)
     return COMPLETED

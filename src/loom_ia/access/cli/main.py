@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(words: list[str]) -> int:
     speak(chosen(arguments.asked_language(words), os.environ))
-    terminal.prepare()
+    terminal.prepare(colourless=arguments.asked_colourless(words))
     args = argparse.Namespace()
     try:
         args = arguments.parse(words)

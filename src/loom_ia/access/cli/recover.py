@@ -52,13 +52,15 @@ async def _recover(args: argparse.Namespace) -> int:
     """Recover once; 1 when a run could not be taken up, or ended otherwise than well."""
     from loom_ia.access.cli.desk import open_desk
     from loom_ia.access.cli.failures import COMPLETED, NOT_COMPLETED
+    from loom_ia.access.cli.screen import progress
     from loom_ia.access.cli.terminal import printable, say, show
     from loom_ia.core.errors import LoomError
     from loom_ia.core.state.run import Status
     from loom_ia.i18n import render
 
     async with open_desk(args) as desk:
-        report = await desk.recover()
+        with progress(_("going on with what was left")):
+            report = await desk.recover()
     for result in report.results:
         show(f"{result.run_id} {result.status.value}")
     for failure in report.failures:

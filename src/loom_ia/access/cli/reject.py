@@ -13,9 +13,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(args: argparse.Namespace) -> int:
     """Refuse the call."""
     from loom_ia.access.cli.desk import Desk, perform
-    from loom_ia.app.approvals import Ruling
 
-    async def refuse(desk: Desk, ruling: Ruling) -> tuple[str, ...]:
-        return await desk.refuse(ruling)
+    async def refuse(desk: Desk, by: str) -> tuple[str, ...]:
+        return await desk.reject(
+            args.run,
+            call_id=args.call,
+            by=by,
+            reason=args.reason,
+            session_id=args.session,
+            resume=False,
+        )
 
     return perform(decision.decide(args, refuse))

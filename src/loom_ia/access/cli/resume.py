@@ -25,7 +25,9 @@ def execute(args: argparse.Namespace) -> int:
 async def _resume(args: argparse.Namespace) -> int:
     from loom_ia.access.cli.desk import open_desk, resumable
     from loom_ia.access.cli.summary import tell
+    from loom_ia.access.cli.watching import watched
 
     async with open_desk(args) as desk, resumable(desk, args, args.run, args.session):
-        result = await desk.resume(args.run, session_id=args.session, take_over=args.take_over)
+        async with watched(desk, args, args.run, args.session):
+            result = await desk.resume(args.run, session_id=args.session, take_over=args.take_over)
         return tell(result, args)

@@ -48,13 +48,15 @@ def _standard_input() -> str:
 async def _run(args: argparse.Namespace, message: str) -> int:
     from loom_ia.access.cli.desk import open_desk, resumable
     from loom_ia.access.cli.summary import exit_code, tell, tell_status
+    from loom_ia.access.cli.watching import watched
     from loom_ia.engine.clock import SystemClock
 
     run_id: str = args.run_id or SystemClock().new_id()
     home: str = args.session or run_id
     async with open_desk(args) as desk, resumable(desk, args, run_id, home):
         if not args.stream:
-            result = await desk.run(args.agent, message, session_id=args.session, run_id=run_id)
+            async with watched(desk, args, run_id, home):
+                result = await desk.run(args.agent, message, session_id=args.session, run_id=run_id)
             return tell(result, args)
         await _stream(desk, args, message, run_id)
         result = await desk.result(run_id, session_id=home)

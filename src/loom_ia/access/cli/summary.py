@@ -1,14 +1,23 @@
 """How a run stands, in a few lines on standard error, and as an exit code."""
 
 import argparse
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from loom_ia.access.cli.arguments import command_line
 from loom_ia.access.cli.failures import COMPLETED, NOT_COMPLETED
-from loom_ia.access.cli.terminal import answer, printable, say, show_json
+from loom_ia.access.cli.terminal import Style, answer, printable, say, show_json
 from loom_ia.core.json import readable
-from loom_ia.core.state.run import Failed
+from loom_ia.core.state.run import Failed, Status
 from loom_ia.core.views.result import PendingApproval, RunResult
 from loom_ia.i18n import translate as _
+
+STATUS_STYLES: Final[Mapping[Status, Style]] = {
+    Status.PAUSED: "yellow",
+    Status.COMPLETED: "green",
+    Status.FAILED: "red",
+    Status.CANCELLED: "red",
+}
 
 
 def exit_code(result: RunResult) -> int:
@@ -39,36 +48,36 @@ def tell_status(result: RunResult, args: argparse.Namespace) -> None:
             read=result.usage.prompt_tokens,
             written=result.usage.output_tokens,
             cost=result.cost_usd,
-        )
+        ),
+        STATUS_STYLES.get(result.status, "cyan"),
     )
     say(_("Run        : {run_id}", run_id=result.run_id))
     if result.error_type is not None:
         error = f"{result.error_type} — {result.error}" if result.error else result.error_type
-        say(printable(_("Error      : {error}", error=error)))
+        say(printable(_("Error      : {error}", error=error)), "red")
     for pending in result.pending_approvals:
-        _tell_pending(pending, args)
+        for line in pending_lines(pending, args):
+            say(line, "yellow")
     if _may_go_on(result):
         command = command_line(args, "resume", result.run_id)
         say(_("Go on with : {command}", command=command))
 
 
-def _tell_pending(pending: PendingApproval, args: argparse.Namespace) -> None:
+def pending_lines(pending: PendingApproval, args: argparse.Namespace) -> Iterator[str]:
+    """Write what is to be decided, with the command to type."""
     command = command_line(args, "approve", pending.run_id, "--call", pending.call_id)
-    say(
-        printable(
-            _(
-                "Waiting    : {tool} ({call_id}) — {command}",
-                tool=pending.tool_name,
-                call_id=pending.call_id,
-                command=command,
-            )
+    yield printable(
+        _(
+            "Waiting    : {tool} ({call_id}) — {command}",
+            tool=pending.tool_name,
+            call_id=pending.call_id,
+            command=command,
         )
     )
-    arguments = readable(pending.arguments)
-    say(printable(_("             with {arguments}", arguments=arguments)))
+    yield printable(_("             with {arguments}", arguments=readable(pending.arguments)))
     if pending.kind == "unknown_effect":
-        say(
-            _("             it was interrupted and may have taken effect: granting starts it again")
+        yield _(
+            "             it was interrupted and may have taken effect: granting starts it again"
         )
 
 

@@ -1,7 +1,9 @@
 """What was consumed, by run, by role and by model: a fold of the answers of models."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Literal, TypeAlias
 
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.fold import fold
@@ -9,7 +11,9 @@ from loom_ia.core.events.model import ModelResponded
 from loom_ia.core.ids import RunId, SessionId
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.usage import Usage
-from loom_ia.core.state.run import Status
+from loom_ia.core.state.run import RunState, Status
+
+Period: TypeAlias = Literal["day", "month"]
 
 
 class Consumption(Value):
@@ -21,12 +25,16 @@ class Consumption(Value):
 
 
 class RunConsumption(Consumption):
-    """What one run consumed by itself; `depth` counts from 0, the run that was asked for."""
+    """What one run consumed by itself; `depth` counts from 0, the run that was asked for.
+
+    A report on a period reads the answers of models alone: it knows neither depth nor status.
+    """
 
     run_id: RunId
+    session_id: SessionId
     agent: str
-    depth: int
-    status: Status
+    depth: int | None = None
+    status: Status | None = None
 
 
 class RoleConsumption(Consumption):
@@ -43,10 +51,15 @@ class ModelConsumption(Consumption):
 
 
 class UsageReport(Value):
-    """Consumption of a run and those below it, or of a whole session (`run_id` is None)."""
+    """Consumption of a run and those below it, of a whole session, or of a period.
 
-    session_id: SessionId
+    For a session `run_id` is None; for a period both ids are, and `since` and `until` bound it.
+    """
+
+    session_id: SessionId | None = None
     run_id: RunId | None = None
+    since: datetime | None = None
+    until: datetime | None = None
     total: Consumption
     runs: tuple[RunConsumption, ...]
     roles: tuple[RoleConsumption, ...]
@@ -64,9 +77,94 @@ class _Sum:
         self.usage += payload.usage
         self.cost += payload.cost_usd
 
-    def fields(self) -> dict[str, object]:
+    def fields(self, **more: object) -> dict[str, object]:
         # Sums of exact prices carry the noise of binary fractions: twelve decimals are exact.
-        return {"calls": self.calls, "usage": self.usage, "cost_usd": round(self.cost, 12)}
+        cost = round(self.cost, 12)
+        return {"calls": self.calls, "usage": self.usage, "cost_usd": cost, **more}
+
+
+@dataclass(slots=True)
+class _Account:
+    """What one run consumed, and since when."""
+
+    session_id: SessionId
+    agent: str
+    since: datetime
+    spent: _Sum = field(default_factory=_Sum)
+
+
+class Ledger:
+    """Adds up answers of models, one by one, in whatever order they come.
+
+    Runs are listed in the order of their beginning, or of their first answer if that is all that
+    is known.
+    """
+
+    def __init__(self) -> None:
+        self._total = _Sum()
+        self._runs: dict[RunId, _Account] = {}
+        self._roles: dict[str, _Sum] = {}
+        self._models: dict[tuple[str, str], _Sum] = {}
+
+    def open(self, run: RunState) -> None:
+        """List a run, whatever it consumes."""
+        header = run.header
+        self._runs[run.run_id] = _Account(header.session_id, header.agent, header.started_at)
+
+    def add(self, event: Event) -> None:
+        """Count an event, if it is an answer of a model."""
+        payload = event.payload
+        if not isinstance(payload, ModelResponded):
+            return
+        self._total.add(payload)
+        account = self._runs.get(event.run_id)
+        if account is None:
+            account = _Account(event.session_id, event.agent, event.ts)
+            self._runs[event.run_id] = account
+        account.since = min(account.since, event.ts)
+        account.spent.add(payload)
+        self._roles.setdefault(event.role or "main", _Sum()).add(payload)
+        self._models.setdefault((payload.model, payload.model_id), _Sum()).add(payload)
+
+    def report(
+        self,
+        session_id: SessionId | None = None,
+        run_id: RunId | None = None,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        states: Mapping[RunId, RunState] | None = None,
+    ) -> UsageReport:
+        """Give what was counted; `states` tells what the runs became."""
+        known = states or {}
+        runs = sorted(self._runs.items(), key=lambda listed: (listed[1].since, listed[0]))
+        return UsageReport(
+            session_id=session_id,
+            run_id=run_id,
+            since=since,
+            until=until,
+            total=Consumption.model_validate(self._total.fields()),
+            runs=tuple(
+                RunConsumption.model_validate(
+                    account.spent.fields(
+                        run_id=run,
+                        session_id=account.session_id,
+                        agent=account.agent,
+                        depth=known[run].header.depth if run in known else None,
+                        status=known[run].status if run in known else None,
+                    )
+                )
+                for run, account in runs
+            ),
+            roles=tuple(
+                RoleConsumption.model_validate(spent.fields(name=name))
+                for name, spent in self._roles.items()
+            ),
+            models=tuple(
+                ModelConsumption.model_validate(spent.fields(name=name, model_id=model_id))
+                for (name, model_id), spent in self._models.items()
+            ),
+        )
 
 
 def usage_report(
@@ -74,40 +172,18 @@ def usage_report(
 ) -> UsageReport:
     """Report on the events of a session, or of one run and those below it."""
     events = list(events)
-    runs, total = fold(events), _Sum()
-    by_run: dict[RunId, _Sum] = {run: _Sum() for run in runs}
-    by_role: dict[str, _Sum] = {}
-    by_model: dict[tuple[str, str], _Sum] = {}
+    ledger, runs = Ledger(), fold(events)
+    for run in runs.values():
+        ledger.open(run)
     for event in events:
-        payload = event.payload
-        if not isinstance(payload, ModelResponded):
-            continue
-        total.add(payload)
-        by_run[event.run_id].add(payload)
-        by_role.setdefault(event.role or "main", _Sum()).add(payload)
-        by_model.setdefault((payload.model, payload.model_id), _Sum()).add(payload)
-    return UsageReport(
-        session_id=session_id,
-        run_id=run_id,
-        total=Consumption.model_validate(total.fields()),
-        runs=tuple(
-            RunConsumption.model_validate(
-                {
-                    **by_run[run.run_id].fields(),
-                    "run_id": run.run_id,
-                    "agent": run.header.agent,
-                    "depth": run.header.depth,
-                    "status": run.status,
-                }
-            )
-            for run in runs.values()
-        ),
-        roles=tuple(
-            RoleConsumption.model_validate({**spent.fields(), "name": name})
-            for name, spent in by_role.items()
-        ),
-        models=tuple(
-            ModelConsumption.model_validate({**spent.fields(), "name": name, "model_id": model_id})
-            for (name, model_id), spent in by_model.items()
-        ),
-    )
+        ledger.add(event)
+    return ledger.report(session_id, run_id, states=runs)
+
+
+def bounds(period: Period, now: datetime) -> tuple[datetime, datetime]:
+    """Give the beginning of the calendar day or month of `now`, in UTC, and that of the next."""
+    day = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    if period == "day":
+        return day, day + timedelta(days=1)
+    first = day.replace(day=1)
+    return first, (first + timedelta(days=31)).replace(day=1)

@@ -6,6 +6,7 @@ from datetime import datetime
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.fold import apply, begin
 from loom_ia.core.ids import RunId, SessionId
+from loom_ia.core.model.artifacts import StoredArtifact
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.run import Failed, RunState, Status
@@ -40,13 +41,14 @@ class RunPage(Value):
 
 
 class SessionInfo(Value):
-    """A session: its runs, oldest first, and what waits for a human in it."""
+    """A session: its runs, oldest first, the files they kept, and what waits for a human in it."""
 
     session_id: SessionId
     last_seq: int
     updated_at: datetime
     runs: tuple[RunListed, ...]
     pending_approvals: tuple[PendingApproval, ...] = ()
+    artifacts: tuple[StoredArtifact, ...] = ()
 
 
 class SessionDeletion(Value):
@@ -96,4 +98,5 @@ def session_info(events: Iterable[Event], session_id: SessionId) -> SessionInfo 
         pending_approvals=tuple(
             pending_approval(run.run_id, call) for run in runs.values() for call in run.pending
         ),
+        artifacts=tuple(dict.fromkeys(file for run in runs.values() for file in run.artifacts)),
     )

@@ -1,13 +1,13 @@
 """What happened in a run, as a tree that a person reads: steps, and in each its calls.
 
-Law. One pass over the events; a fact that fits nowhere is left out, never guessed. Texts are whole
-here: who shows the tree decides what to cut.
+Law. One pass over the events; a fact that fits nowhere is left out, never guessed. The same facts
+read one by one give the same tree, so that a run can be watched while it lives.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from loom_ia.core.events.approval import (
     ApprovalExpired,
@@ -23,89 +23,25 @@ from loom_ia.core.events.tool import ToolCalled, ToolCompleted
 from loom_ia.core.ids import CallId, RunId, SessionId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
-from loom_ia.core.model.chunks import StopReason
 from loom_ia.core.model.usage import Usage
-from loom_ia.core.state.calls import QuestionKind
 from loom_ia.core.state.run import Cancelled, RunState, Status, StepEffect
 from loom_ia.core.views.result import PendingApproval, RunResult, run_result
-
-Verdict: TypeAlias = Literal["granted", "rejected", "expired"]
-ToolOutcome: TypeAlias = Literal["ok", "error", "unknown"]
-
-
-class Approval(Value):
-    """A request to a human and what came of it; `verdict` is None while nobody answered."""
-
-    kind: QuestionKind = "approve"
-    question: str = ""
-    requested_at: datetime
-    expire_at: datetime | None = None
-    verdict: Verdict | None = None
-    by: str = ""
-    reason: str = ""
-    decided_at: datetime | None = None
-    edited: bool = False
+from loom_ia.core.views.trace_items import (
+    Approval,
+    AskedCall,
+    ModelItem,
+    ToolItem,
+    ToolOutcome,
+    TraceStep,
+)
+from loom_ia.core.views.trace_text import trace_lines
 
 
-class AskedCall(Value):
-    """A call as a model asked for it; `problem` says why it could not run as it is."""
-
-    call_id: CallId
-    name: str
-    arguments: JsonObject
-    problem: str = ""
-
-
-class ModelItem(Value):
-    """One answer of a model: `model` is the name in the configuration, `cost_usd` in dollars."""
-
-    kind: Literal["model"] = "model"
-    model: str
-    model_id: str
-    role: str
-    latency_ms: int
-    usage: Usage
-    cost_usd: float
-    stop_reason: StopReason
-    text: str
-    calls: tuple[AskedCall, ...] = ()
-
-
-class ToolItem(Value):
-    """One call: `outcome` is None while its end is not known.
-
-    `launched` is false for a call that was settled without being started. `resumed` tells that it
-    had been started before.
-    """
-
-    kind: Literal["tool"] = "tool"
-    call_id: CallId
-    name: str
-    launched: bool = True
-    resumed: bool = False
-    latency_ms: int | None = None
-    arguments: JsonObject
-    outcome: ToolOutcome | None = None
-    result: str = ""
-    approvals: tuple[Approval, ...] = ()
-
-
-Item: TypeAlias = ModelItem | ToolItem
-
-
-class InspectStep(Value):
-    """One effect of the run; `duration_ms` is None while it is not over."""
-
-    number: int
-    effect: StepEffect
-    duration_ms: int | None = None
-    items: tuple[Item, ...] = ()
-
-
-class InspectTree(Value):
+class Trace(Value):
     """A run from its first fact to its last; `duration_ms` also counts what it waited for.
 
     `orphans` are the calls that were settled without being launched: refused, unknown, malformed.
+    `str` gives what `loom inspect` shows, in English.
     """
 
     run_id: RunId
@@ -118,23 +54,26 @@ class InspectTree(Value):
     usage: Usage
     cost_usd: float
     request: str = ""
-    steps: tuple[InspectStep, ...] = ()
+    steps: tuple[TraceStep, ...] = ()
     orphans: tuple[ToolItem, ...] = ()
     pending: tuple[PendingApproval, ...] = ()
     error_type: str | None = None
     error: str | None = None
     cancelled_by: str | None = None
 
+    def __str__(self) -> str:
+        return "\n".join(line.text for line in trace_lines(self))
 
-def inspect_tree(events: Iterable[Event]) -> InspectTree:
+
+def trace_of(events: Iterable[Event]) -> Trace:
     """Read the events of one run, in order, as a tree.
 
     Those of the runs below it are skipped. Raises `ValueError` when no run begins in `events`.
     """
-    reader = _Reader()
+    reader = TraceReader()
     for event in events:
         reader.read(event)
-    return reader.tree()
+    return reader.trace()
 
 
 @dataclass(slots=True)
@@ -176,8 +115,8 @@ class _OpenStep:
     duration_ms: int | None = None
     items: list[ModelItem | _OpenCall] = field(default_factory=list["ModelItem | _OpenCall"])
 
-    def step(self) -> InspectStep:
-        return InspectStep(
+    def step(self) -> TraceStep:
+        return TraceStep(
             number=self.number,
             effect=self.effect,
             duration_ms=self.duration_ms,
@@ -189,8 +128,8 @@ _BEFORE: Final = 0
 """The number of the step that holds what no step announced."""
 
 
-class _Reader:
-    """Folds the events of the first run that it meets."""
+class TraceReader:
+    """Folds the events of the first run that it meets, one by one."""
 
     def __init__(self) -> None:
         self.run: RunState | None = None
@@ -201,6 +140,7 @@ class _Reader:
         self.asked: list[_OpenCall] = []
 
     def read(self, event: Event) -> None:
+        """Take the next event of the session."""
         payload = event.payload
         if self.run is None:
             if isinstance(payload, RunStarted):
@@ -235,13 +175,14 @@ class _Reader:
             case _:
                 pass
 
-    def tree(self) -> InspectTree:
+    def trace(self) -> Trace:
+        """Give the tree so far; raises `ValueError` before the run begins."""
         run, last = self.run, self.last
         if run is None or last is None:
             raise ValueError("no run begins in these events")
         result: RunResult = run_result(run)
         orphans = [call for call in self.asked if call.done and not call.launched]
-        return InspectTree(
+        return Trace(
             run_id=run.run_id,
             session_id=run.header.session_id,
             agent=run.header.agent,

@@ -23,7 +23,8 @@ from loom_ia.core.events import (
 from loom_ia.core.model import Message, Usage
 from loom_ia.core.model.content import TextBlock, ToolCallBlock, ToolOutput
 from loom_ia.core.model.tooling import arguments_digest
-from loom_ia.core.views.inspect import InspectTree, ModelItem, ToolItem, inspect_tree
+from loom_ia.core.views.trace import Trace, trace_of
+from loom_ia.core.views.trace_items import ModelItem, ToolItem
 from tests.builders import DAWN, placed, said
 
 DIGEST = arguments_digest("send", {"to": "x"})
@@ -59,11 +60,11 @@ ASKING: tuple[Payload, ...] = (
 )
 
 
-def _tree(*more: Payload) -> InspectTree:
-    return inspect_tree(placed([*ASKING, *more], role="main"))
+def _tree(*more: Payload) -> Trace:
+    return trace_of(placed([*ASKING, *more], role="main"))
 
 
-def _tool(tree: InspectTree, step: int) -> ToolItem:
+def _tool(tree: Trace, step: int) -> ToolItem:
     (item,) = tree.steps[step].items
     assert isinstance(item, ToolItem)
     return item
@@ -163,12 +164,12 @@ def test_other_runs_are_left_out() -> None:
     """Events of another run of the session change nothing; without a run there is no tree."""
     events: list[Event] = placed(list(ASKING), role="main")
     other = placed([RunStarted(), said("other")], after=len(events), run_id="run-2")
-    assert inspect_tree([*events, *other]) == inspect_tree(events)
+    assert trace_of([*events, *other]) == trace_of(events)
     with pytest.raises(ValueError, match="no run begins"):
-        inspect_tree(events[1:])
+        trace_of(events[1:])
 
 
 def test_the_tree_is_plain_json() -> None:
     """The tree survives its JSON form."""
     tree = _tree(StepStarted(step_no=2, effect="tool_batch"), CALLED, DONE)
-    assert InspectTree.model_validate_json(tree.model_dump_json()) == tree
+    assert Trace.model_validate_json(tree.model_dump_json()) == tree

@@ -1,0 +1,87 @@
+"""What stands in the tree of a run: steps, the answers of models and the calls of tools.
+
+Texts are whole here: who shows the tree decides what to cut.
+"""
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from loom_ia.core.ids import CallId
+from loom_ia.core.json import JsonObject
+from loom_ia.core.model.base import Value
+from loom_ia.core.model.chunks import StopReason
+from loom_ia.core.model.usage import Usage
+from loom_ia.core.state.calls import QuestionKind
+from loom_ia.core.state.run import StepEffect
+
+Verdict: TypeAlias = Literal["granted", "rejected", "expired"]
+ToolOutcome: TypeAlias = Literal["ok", "error", "unknown"]
+
+
+class Approval(Value):
+    """A request to a human and what came of it; `verdict` is None while nobody answered."""
+
+    kind: QuestionKind = "approve"
+    question: str = ""
+    requested_at: datetime
+    expire_at: datetime | None = None
+    verdict: Verdict | None = None
+    by: str = ""
+    reason: str = ""
+    decided_at: datetime | None = None
+    edited: bool = False
+
+
+class AskedCall(Value):
+    """A call as a model asked for it; `problem` says why it could not run as it is."""
+
+    call_id: CallId
+    name: str
+    arguments: JsonObject
+    problem: str = ""
+
+
+class ModelItem(Value):
+    """One answer of a model: `model` is the name in the configuration, `cost_usd` in dollars."""
+
+    kind: Literal["model"] = "model"
+    model: str
+    model_id: str
+    role: str
+    latency_ms: int
+    usage: Usage
+    cost_usd: float
+    stop_reason: StopReason
+    text: str
+    calls: tuple[AskedCall, ...] = ()
+
+
+class ToolItem(Value):
+    """One call: `outcome` is None while its end is not known.
+
+    `launched` is false for a call that was settled without being started. `resumed` tells that it
+    had been started before.
+    """
+
+    kind: Literal["tool"] = "tool"
+    call_id: CallId
+    name: str
+    launched: bool = True
+    resumed: bool = False
+    latency_ms: int | None = None
+    arguments: JsonObject
+    outcome: ToolOutcome | None = None
+    result: str = ""
+    approvals: tuple[Approval, ...] = ()
+
+
+Item: TypeAlias = ModelItem | ToolItem
+
+
+class TraceStep(Value):
+    """One effect of the run; `duration_ms` is None while it is not over."""
+
+    number: int
+    effect: StepEffect
+    duration_ms: int | None = None
+    items: tuple[Item, ...] = ()

@@ -1,0 +1,200 @@
+"""The tree of a run as lines of text.
+
+Law. The one place where a run becomes text. What is ours to say passes through `translate`, which
+is English unless the caller speaks another language; what others said is shown as it is, and who
+writes to a terminal escapes it. Each line says what it is, so that whoever shows it may colour it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
+
+from loom_ia.core.ids import CallId
+from loom_ia.core.json import readable
+from loom_ia.core.views.result import PendingApproval
+from loom_ia.core.views.trace_items import Approval, Item, ModelItem, ToolItem, TraceStep
+
+if TYPE_CHECKING:
+    from loom_ia.core.views.trace import Trace
+
+LineKind: TypeAlias = Literal["run", "step", "model", "tool", "detail", "failure", "waiting"]
+
+_LONGEST: Final = 200
+_ENOUGH: Final = 4096
+_SECOND: Final = 1000
+_MINUTE: Final = 60 * _SECOND
+_HOUR: Final = 60 * _MINUTE
+
+
+class TraceLine(NamedTuple):
+    """A line of the tree; with `full` texts it may hold line breaks."""
+
+    kind: LineKind
+    text: str
+
+
+class Translate(Protocol):
+    """Fills a template with what is known, in some language."""
+
+    def __call__(self, template: str, /, **params: object) -> str: ...
+
+
+def english(template: str, /, **params: object) -> str:
+    """Fill a template as it is written."""
+    return template.format_map(params) if params else template
+
+
+def trace_lines(
+    trace: "Trace",
+    *,
+    translate: Translate = english,
+    full: bool = False,
+    command: Callable[[PendingApproval], str] | None = None,
+    elapsed: Mapping[CallId, int] | None = None,
+) -> Iterator[TraceLine]:
+    """Write the lines of a run; texts are cut and put on one line unless `full`.
+
+    `command` gives what is to be typed about a call that waits. `elapsed` has the calls that are
+    under way, with the milliseconds since they were launched.
+    """
+    return _Writer(translate, full, command, elapsed or {}).run(trace)
+
+
+def duration(milliseconds: int) -> str:
+    """Write a duration as `80 ms`, `1.2 s`, `3 min 05 s` or `2 h 10 min`."""
+    if milliseconds < _SECOND:
+        return f"{milliseconds} ms"
+    if milliseconds < _MINUTE:
+        return f"{milliseconds / _SECOND:.1f} s"
+    if milliseconds < _HOUR:
+        return f"{milliseconds // _MINUTE} min {milliseconds % _MINUTE // _SECOND:02d} s"
+    return f"{milliseconds // _HOUR} h {milliseconds % _HOUR // _MINUTE:02d} min"
+
+
+class _Writer:
+    def __init__(
+        self,
+        translate: Translate,
+        full: bool,
+        command: Callable[[PendingApproval], str] | None,
+        elapsed: Mapping[CallId, int],
+    ) -> None:
+        self.translate = translate
+        self._full = full
+        self._command = command
+        self._elapsed = elapsed
+
+    def run(self, trace: "Trace") -> Iterator[TraceLine]:
+        said = self.translate(
+            "run {agent} — {status}, {duration}, ${cost:.6f}",
+            agent=trace.agent,
+            status=trace.status.value,
+            duration=duration(trace.duration_ms),
+            cost=trace.cost_usd,
+        )
+        yield TraceLine("run", said)
+        for step in trace.steps:
+            yield from self._step(step, trace)
+        if trace.error_type is not None:
+            error = f"{trace.error_type} — {trace.error}" if trace.error else trace.error_type
+            said = self.translate("failed    : {error}", error=self._text(error, 14))
+            yield TraceLine("failure", f"  {said}")
+        if trace.cancelled_by is not None:
+            said = self.translate("cancelled : by {by}", by=trace.cancelled_by)
+            yield TraceLine("failure", f"  {said}")
+        for pending in trace.pending:
+            yield TraceLine("waiting", f"  {self._pending(pending)}")
+
+    def _pending(self, pending: PendingApproval) -> str:
+        said = self.translate(
+            "waits for a human: {tool} ({call_id})",
+            tool=pending.tool_name,
+            call_id=pending.call_id,
+        )
+        return f"{said} — {self._command(pending)}" if self._command else said
+
+    def _step(self, step: TraceStep, trace: "Trace") -> Iterator[TraceLine]:
+        yield TraceLine("step", "  " + self.translate("step {number}", number=step.number))
+        for item in step.items:
+            yield from self._item(item)
+            if isinstance(item, ModelItem):
+                asked = {call.call_id for call in item.calls}
+                for orphan in trace.orphans:
+                    if orphan.call_id in asked:
+                        yield from self._item(orphan)
+
+    def _item(self, item: Item) -> Iterator[TraceLine]:
+        return self._model(item) if isinstance(item, ModelItem) else self._tool(item)
+
+    def _model(self, item: ModelItem) -> Iterator[TraceLine]:
+        said = self.translate(
+            "model {model} ({role}) — {duration}, {read} → {written} tokens, ${cost:.6f}",
+            model=item.model_id,
+            role=item.role,
+            duration=duration(item.latency_ms),
+            read=item.usage.prompt_tokens,
+            written=item.usage.output_tokens,
+            cost=item.cost_usd,
+        )
+        yield TraceLine("model", f"    {said}")
+        if item.text:
+            yield self._detail(self.translate("answers"), item.text)
+        for call in item.calls:
+            asked = f"{call.name}({readable(call.arguments)})"
+            yield self._detail(self.translate("calls"), asked)
+
+    def _tool(self, item: ToolItem) -> Iterator[TraceLine]:
+        notes = ", ".join(self._notes(item))
+        said = self.translate("tool {name} — {notes}", name=item.name, notes=notes)
+        yield TraceLine("tool", f"    {said}")
+        for approval in item.approvals:
+            yield self._detail(self.translate("approval"), self._asked(approval))
+        yield self._detail(self.translate("arguments"), readable(item.arguments))
+        if item.outcome == "ok":
+            yield self._detail(self.translate("result"), item.result)
+        elif item.outcome is not None:
+            yield self._detail(self.translate("error"), item.result, "failure")
+
+    def _notes(self, item: ToolItem) -> Iterator[str]:
+        under_way = item.outcome is None and item.call_id in self._elapsed
+        if item.latency_ms is not None:
+            yield duration(item.latency_ms)
+        elif under_way:
+            yield duration(self._elapsed[item.call_id])
+        if item.resumed:
+            yield self.translate("started again")
+        if not item.launched:
+            yield self.translate("not started")
+        elif under_way:
+            yield self.translate("under way")
+        elif item.outcome is None:
+            yield self.translate("its end is not known")
+        elif item.outcome == "unknown":
+            yield self.translate("its effect is not known")
+
+    def _asked(self, approval: Approval) -> str:
+        at, by = f"{approval.requested_at:%Y-%m-%d %H:%M:%S} UTC", approval.by
+        match approval.verdict:
+            case None:
+                return self.translate("asked on {at}, not answered", at=at)
+            case "granted" if approval.edited:
+                said = self.translate(
+                    "asked on {at}, granted by {by} with other arguments", at=at, by=by
+                )
+            case "granted":
+                said = self.translate("asked on {at}, granted by {by}", at=at, by=by)
+            case "rejected":
+                said = self.translate("asked on {at}, refused by {by}", at=at, by=by)
+            case "expired":
+                said = self.translate("asked on {at}, expired", at=at)
+        return f"{said} — {approval.reason}" if approval.reason else said
+
+    def _detail(self, label: str, text: str, kind: LineKind = "detail") -> TraceLine:
+        return TraceLine(kind, f"      · {label:<9} : {self._text(text, 20)}")
+
+    def _text(self, text: str, indent: int) -> str:
+        if self._full:
+            return text.replace("\n", "\n" + " " * indent)
+        short = " ".join(text[:_ENOUGH].split())
+        if len(text) > _ENOUGH and len(short) <= _LONGEST:
+            short = " ".join(text.split())
+        return short if len(short) <= _LONGEST else short[:_LONGEST].rstrip() + "…"
