@@ -165,7 +165,7 @@ def _adapt(parameters: Sequence[inspect.Parameter]) -> tuple[TypeAdapter[Any], J
     told = cast("Any", arguments)
     told.__signature__ = inspect.Signature(parameters)
     told.__annotations__ = {p.name: p.annotation for p in parameters}
-    adapter = TypeAdapter[Any](arguments)
+    adapter = TypeAdapter[Any](told)
     schema, _ = storable(adapter.json_schema(schema_generator=_Schema), "schema")
     return adapter, cast("JsonObject", schema)
 
