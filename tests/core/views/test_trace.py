@@ -23,7 +23,7 @@ from loom_ia.core.events import (
 from loom_ia.core.model import Message, Usage
 from loom_ia.core.model.content import TextBlock, ToolCallBlock, ToolOutput
 from loom_ia.core.model.tooling import arguments_digest
-from loom_ia.core.views.trace import Trace, trace_of
+from loom_ia.core.views.trace import Trace, TraceReader, trace_of
 from loom_ia.core.views.trace_items import ModelItem, ToolItem
 from tests.builders import DAWN, placed, said
 
@@ -173,3 +173,26 @@ def test_the_tree_is_plain_json() -> None:
     """The tree survives its JSON form."""
     tree = _tree(StepStarted(step_no=2, effect="tool_batch"), CALLED, DONE)
     assert Trace.model_validate_json(tree.model_dump_json()) == tree
+
+
+def test_a_trace_is_text_in_english() -> None:
+    """`str` writes the tree: what waits is told without a command, long texts are cut."""
+    text = " " * 5000 + "first  line\nsecond " + "word " * 100
+    said = str(trace_of(placed([*ASKING[:3], _answer(text, "c1"), ASKED], role="main")))
+    lines = said.splitlines()
+    assert lines[0] == "run clerk — paused, 4.0 s, $0.500000"
+    assert lines[2] == "    model fake-1 (main) — 4 ms, 10 → 3 tokens, $0.500000"
+    assert lines[3].startswith("      · answers   : first line second word word")
+    assert len(lines[3]) < 230
+    assert lines[3].endswith("…")
+    assert lines[4] == '      · calls     : send({"to": "x"})'
+    assert lines[-1] == "  waits for a human: send (c1)"
+
+
+def test_a_tree_that_grows_is_the_tree_at_each_moment() -> None:
+    """Reading one event after the other gives, each time, the tree of those read so far."""
+    events = placed([*ASKING, StepStarted(step_no=2, effect="tool_batch"), CALLED, DONE])
+    reader = TraceReader()
+    for count, event in enumerate(events, 1):
+        reader.read(event)
+        assert reader.trace() == trace_of(events[:count])
