@@ -17,6 +17,7 @@ from tests.engine.world import (
     Hand,
     Model,
     Told,
+    Unsayable,
     World,
     agent,
     results,
@@ -86,6 +87,7 @@ async def test_results_that_come_together_are_one_batch() -> None:
         (ValueError(), "The tool failed: ValueError"),
         (asyncio.CancelledError(), "The tool failed: CancelledError"),
         (ValueError("\ud800"), "The tool failed: ValueError: \ufffd"),
+        (Unsayable(), "The tool failed: Unsayable"),
     ],
 )
 async def test_a12_a_tool_that_raises_gives_the_model_an_error(

@@ -39,6 +39,13 @@ from loom_ia.testing.clock import ManualClock
 LEASE = timedelta(seconds=60)
 
 
+class Unsayable(Exception):
+    """An error whose own text cannot be had."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
 class Gate:
     """A place where something stops until the test opens it; what stopped there is counted."""
 
@@ -71,7 +78,9 @@ class Ask:
     call_id: str = ""
 
 
-Reply: TypeAlias = "str | Ask | Sequence[Ask] | Exception | Gate | Callable[[ModelRequest], Reply]"
+Reply: TypeAlias = (
+    "str | Ask | Sequence[Ask] | BaseException | Gate | Callable[[ModelRequest], Reply]"
+)
 
 
 class Model:
@@ -92,7 +101,7 @@ class Model:
             reply = self.last
         if callable(reply):
             reply = reply(request)
-        if isinstance(reply, Exception):
+        if isinstance(reply, BaseException):
             raise reply
         asked = () if isinstance(reply, str) else (reply,) if isinstance(reply, Ask) else reply
         for number, ask in enumerate(asked):  # type: ignore[arg-type]

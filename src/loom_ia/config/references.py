@@ -14,7 +14,7 @@ from types import MappingProxyType, ModuleType
 from typing import Final, Never, TypeGuard
 
 from loom_ia.config.siblings import Siblings
-from loom_ia.core.errors import ConfigError, Problem
+from loom_ia.core.errors import ConfigError, Problem, text_of
 from loom_ia.core.model import ToolSpec
 from loom_ia.core.ports.tools import Tool
 
@@ -189,7 +189,7 @@ class References:
 
     def _import_failed(self, name: str, error: BaseException) -> Never:
         package = self._folder_modules().package
-        text = str(error).replace(f"{package}.", "") if package else str(error)
+        text = text_of(error).replace(f"{package}.", "") if package else text_of(error)
         where = self._user_line(error)
         params: dict[str, object] = {
             "name": name,

@@ -241,3 +241,17 @@ class SessionUnreadable(JournalError):
 
 class InternalError(LoomError):
     """A bug of this package: please report it."""
+
+
+def text_of(error: BaseException) -> str:
+    """Give what an error says, whoever wrote its class: nothing when it cannot say it."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 -- `__str__` of the user is any code at all
+        return ""
+
+
+def told(error: BaseException) -> str:
+    """Give the type of an error and what it says."""
+    text = text_of(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

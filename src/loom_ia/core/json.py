@@ -17,6 +17,8 @@ from loom_ia.core.errors import UnstorableValue
 JsonObject: TypeAlias = dict[str, JsonValue]
 
 MAX_DEPTH: Final = 64
+MAX_BITS: Final = 14_000
+"""How long an integer may be: one of more than some 4,300 digits is refused by readers of JSON."""
 
 
 def canonical(value: object) -> str:
@@ -38,7 +40,8 @@ def storable(value: object, path: str = "") -> tuple[JsonValue, tuple[str, ...]]
     """Return `value` as the journal can hold it, with the paths whose text was mended.
 
     Lone surrogates become U+FFFD and their path is reported. Raises `UnstorableValue`, naming the
-    path, for NaN, infinities, nesting over 64, keys that are not text and any other type.
+    path, for NaN, infinities, integers over 14,000 bits, nesting over 64, keys that are not text
+    and any other type.
     """
     mended: list[str] = []
     return _storable(value, path or "$", 0, mended), tuple(mended)
@@ -58,6 +61,12 @@ def _storable(value: object, path: str, depth: int, mended: list[str]) -> JsonVa
         mended.append(path)
         return _mend(value)
     if isinstance(value, int):
+        if value.bit_length() > MAX_BITS:
+            raise UnstorableValue(
+                "{path} is {value}, which JSON cannot hold",
+                path=path,
+                value=f"{value:#x}"[:12] + "…",
+            )
         return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):

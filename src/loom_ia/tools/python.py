@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, ParamSpec, TypedDict, TypeVar, Unpack, c
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from loom_ia.core.errors import OutsideError, ToolError
+from loom_ia.core.errors import OutsideError, ToolError, text_of, told
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.tooling import ApprovalMode, OnUnknown, SideEffects, ToolSpec
@@ -158,9 +158,9 @@ class PythonTool(Generic[P, R_co]):
         try:
             await contained(self.values(arguments))
         except ToolError as error:
-            return str(error)
+            return text_of(error)
         except Exception as error:  # noqa: BLE001 (a validator of the user is any code at all)
-            return f"the arguments cannot be read: {type(error).__name__}: {error}"
+            return f"the arguments cannot be read: {told(error)}"
         return None
 
     async def call(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:

@@ -12,6 +12,7 @@ from loom_ia.core.errors import (
     JournalBusy,
     LoomError,
     UnknownRun,
+    told,
 )
 from loom_ia.i18n import lines
 from loom_ia.i18n import translate as _
@@ -39,7 +40,7 @@ def refused(error: LoomError, args: argparse.Namespace) -> int:
 
 def broken(error: Exception) -> int:
     """Say in one line what nobody expected; give the exit code."""
-    said = " ".join(f"{type(error).__name__}: {error}".split())
+    said = " ".join(told(error).split())
     hint = _("(run it again with --debug, or LOOM_DEBUG=1, for the traceback)")
     say(printable(_("Unexpected : ") + f"{said} {hint}"), "red")
     return NOT_COMPLETED

@@ -54,7 +54,7 @@ async def _recover(args: argparse.Namespace) -> int:
     from loom_ia.access.cli.failures import COMPLETED, NOT_COMPLETED
     from loom_ia.access.cli.screen import progress
     from loom_ia.access.cli.terminal import printable, say, show
-    from loom_ia.core.errors import LoomError
+    from loom_ia.core.errors import LoomError, told
     from loom_ia.core.state.run import Status
     from loom_ia.i18n import render
 
@@ -65,7 +65,7 @@ async def _recover(args: argparse.Namespace) -> int:
         show(f"{result.run_id} {result.status.value}")
     for failure in report.failures:
         error = failure.error
-        text = render(error) if isinstance(error, LoomError) else f"{type(error).__name__}: {error}"
+        text = render(error) if isinstance(error, LoomError) else told(error)
         say(printable(f"{failure.run_id}: {text}"))
     say(
         _(

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from loom_ia.core.decide.effects import RunCalls
-from loom_ia.core.errors import LoomError, ToolError, UnknownEffect, UnstorableValue
+from loom_ia.core.errors import (
+    LoomError,
+    ToolError,
+    UnknownEffect,
+    UnstorableValue,
+    text_of,
+    told,
+)
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.tool import ToolCompleted
 from loom_ia.core.json import storable_text
@@ -144,15 +151,13 @@ class _Invocation:
         except UnknownEffect:
             raise
         except ToolError as error:
-            return ToolOutput.of_error(storable_text(str(error)))
+            return ToolOutput.of_error(storable_text(text_of(error)))
         except UnstorableValue as error:
-            problem = storable_text(str(error))
+            problem = storable_text(text_of(error))
             return ToolOutput.of_error(prompt_text(language, "tool_unstorable", problem=problem))
         except Exception as error:  # noqa: BLE001 -- a fault of a tool is a fact for the model
-            text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return ToolOutput.of_error(
-                prompt_text(language, "tool_failed", error=storable_text(text))
-            )
+            text = storable_text(told(error))
+            return ToolOutput.of_error(prompt_text(language, "tool_failed", error=text))
 
     def _timed_out(self, tool: Tool) -> Facts:
         spec, language = tool.spec, self.context.program.plan.language
