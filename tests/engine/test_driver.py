@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -20,7 +20,17 @@ from loom_ia.core.events import (
     ToolCalled,
     ToolCompleted,
 )
-from loom_ia.core.model import ModelChunk, ModelRequest, Usage
+from loom_ia.core.model import (
+    ModelChunk,
+    ModelRequest,
+    Stopped,
+    ToolArgsDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+    Usage,
+    UsageReported,
+)
+from loom_ia.core.model.chunks import StopReason
 from loom_ia.core.ports.journal import SequenceConflict
 from loom_ia.core.state import Failed, RunState, Status
 from loom_ia.engine.interrupt import Interrupt
@@ -31,6 +41,7 @@ from tests.engine.world import (
     Gate,
     Hand,
     Model,
+    Unsayable,
     World,
     agent,
     results,
@@ -247,10 +258,14 @@ async def test_pub_06_a_model_that_fails_after_an_approved_call_can_be_resumed()
         (RuntimeError("adapter"), "RuntimeError", False),
         (KeyError("\ud800"), "KeyError", False),
         (StopIteration(), "RuntimeError", False),
+        (Unsayable(), "Unsayable", False),
+        (ModelError("transient", "half \ud800"), "model.transient", True),
+        (ModelError("transient", "{lost}", found=1), "model.transient", True),
+        (asyncio.CancelledError(), "model.transient", True),
     ],
 )
 async def test_a_model_that_raises_ends_the_run_with_a_fact(
-    fault: Exception, error_type: str, *, reopens: bool
+    fault: BaseException, error_type: str, *, reopens: bool
 ) -> None:
     """An adapter's fault is told and closes the run: it never stays open without a driver."""
     world = World()
@@ -276,11 +291,74 @@ async def test_a_stream_that_was_cut_is_no_answer() -> None:
     assert "model.responded" not in await world.types("session-1")
 
 
+@pytest.mark.parametrize(
+    "last",
+    [
+        Stopped(cast("Any", "tired")),
+        UsageReported(cast("Any", "much")),
+        ToolCallStarted(cast("Any", b"c"), "act"),
+        ToolCallStarted("c", cast("Any", None)),
+        "no chunk",
+    ],
+)
+async def test_an_answer_that_no_fact_can_hold_ends_the_run(last: Any) -> None:
+    """What an adapter gives is checked before it is staged: the run is told as failed."""
+
+    class Odd(Model):
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
+            async for chunk in super().stream(request):
+                yield chunk
+            yield last
+
+    world = World()
+    state = await run(world.instance(agent(Odd("an answer"))))
+    assert state.status is Status.FAILED
+    assert (await world.types("session-1"))[-1] == "run.failed"
+
+
 async def test_a_call_id_used_twice_in_one_answer_is_told_apart() -> None:
-    """Each call has its own result, so that no provider refuses the next request."""
-    model = Model([Ask(call_id="x"), Ask(call_id="x"), Ask(call_id="x")])
-    await run(World().instance(agent(model, Hand())))
+    """Each call has its own tool, arguments and result, so that none is made in another's place."""
+    model = Model(
+        [
+            Ask("act", {"n": 1}, call_id="x"),
+            Ask("other", {"n": 2}, call_id="x"),
+            Ask("act", {"n": 3}, call_id="x"),
+        ]
+    )
+    act, other = Hand(**SENDS), Hand("other", **SENDS)
+    await run(World().instance(agent(model, act, other)))
     assert [call_id for call_id, _ in results(model.requests[-1])] == ["x", "x_2", "x_3"]
+    assert (act.runs, other.runs) == ([{"n": 1}, {"n": 3}], [{"n": 2}])
+
+
+async def test_a_call_id_used_again_in_a_later_answer_is_told_apart() -> None:
+    """A decision and an idempotency key name one call of the run, never a later one."""
+    model = Model(Ask(call_id="x"), [Ask(call_id="x"), Ask(call_id="x_2")], Ask(call_id="x"))
+    tool = Hand(**SENDS)
+    await run(World().instance(agent(model, tool)))
+    ids = ["x", "x_2", "x_2_2", "x_3"]
+    assert [call_id for call_id, _ in results(model.requests[-1])] == ids
+    assert len({context.idempotency_key for context in tool.contexts}) == len(ids)
+
+
+@pytest.mark.parametrize("reason", ["max_tokens", "tool_use"])
+async def test_a_call_that_was_cut_before_its_arguments_is_not_made(reason: StopReason) -> None:
+    """No text at all means no arguments only when the model ended the call."""
+
+    class Cut(Model):
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
+            async for chunk in super().stream(request):
+                if isinstance(chunk, Stopped):
+                    yield Stopped(reason if request.messages[-1].role == "user" else "end")
+                elif not isinstance(chunk, ToolArgsDelta | ToolCallEnded):
+                    yield chunk
+
+    tool = Hand(**SENDS)
+    model = Cut(Ask())
+    assert text_of(await run(World().instance(agent(model, tool)))) == "done"
+    assert tool.runs == []
+    ((_, told),) = results(model.requests[-1])
+    assert "not a JSON object" in told
 
 
 async def test_what_a_request_was_is_in_the_fact_of_its_answer() -> None:

@@ -12,6 +12,12 @@ from typing import Literal, TypeAlias
 Reason: TypeAlias = Literal["closed", "lost", "deadline"]
 
 
+def is_cancelled() -> bool:
+    """Whether the current task was told to stop; else what it caught is not about itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 class Interrupt:
     """The means to stop what one driver is doing now."""
 

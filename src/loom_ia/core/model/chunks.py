@@ -104,15 +104,27 @@ class Answer:
 
 
 @dataclass(slots=True)
+class _Part:
+    """One block while it streams: its pieces of text; for a call also its id and its tool."""
+
+    kind: Literal["text", "reasoning", "call"]
+    pieces: list[str] = field(default_factory=list[str])
+    call_id: str = ""
+    name: str = ""
+    ended: bool = False
+
+
+@dataclass(slots=True)
 class Assembler:
-    """Put chunks together. Feed it every chunk, then take the `answer`."""
+    """Put chunks together. Feed it every chunk, then take the `answer`.
+
+    Each `ToolCallStarted` is a call of its own, also under an id that another one has: what
+    follows under that id belongs to the last one that began.
+    """
 
     model_id: str = ""
-    _parts: list[list[str]] = field(default_factory=list[list[str]])
-    _kinds: list[str] = field(default_factory=list[str])
-    _calls: dict[str, tuple[str, list[str]]] = field(
-        default_factory=dict[str, "tuple[str, list[str]]"]
-    )
+    _parts: list[_Part] = field(default_factory=list[_Part])
+    _calls: dict[str, _Part] = field(default_factory=dict[str, _Part])
     _usage: Usage = field(default_factory=Usage)
     _stop: StopReason | None = None
 
@@ -126,15 +138,16 @@ class Assembler:
             case ToolCallStarted():
                 self._start_call(chunk)
             case ToolArgsDelta():
-                self._calls[chunk.call_id][1].append(chunk.fragment)
+                self._calls[chunk.call_id].pieces.append(chunk.fragment)
             case ToolCallEnded():
-                pass
+                if call := self._calls.get(chunk.call_id):
+                    call.ended = True
             case UsageReported():
                 self._usage = chunk.usage
             case Stopped():
                 self._stop = chunk.reason
             case Reset():
-                self._parts, self._kinds, self._calls = [], [], {}
+                self._parts, self._calls = [], {}
                 self._usage, self._stop = Usage(), None
             case _:
                 assert_never(chunk)
@@ -146,47 +159,49 @@ class Assembler:
             return None
         mended: list[str] = []
         blocks: list[AnyBlock] = []
-        for kind, part in zip(self._kinds, self._parts, strict=True):
-            if kind == "call":
-                blocks.append(self._call_block(part[0], mended))
+        for part in self._parts:
+            text = "".join(part.pieces)
+            if part.kind == "call":
+                blocks.append(_call_block(part, text, mended))
                 continue
-            text = "".join(part)
             if not text:
                 continue
             safe = storable_text(text)
             if safe is not text:
-                mended.append(kind)
+                mended.append(part.kind)
             blocks.append(
                 TextBlock(text=safe)
-                if kind == "text"
+                if part.kind == "text"
                 else ReasoningBlock(text=safe, model_id=self.model_id)
             )
         return Answer(tuple(blocks), self._usage, self._stop, tuple(mended))
 
-    def _add(self, kind: str, text: str) -> None:
-        if self._kinds and self._kinds[-1] == kind:
-            self._parts[-1].append(text)
-        else:
-            self._kinds.append(kind)
-            self._parts.append([text])
+    def _add(self, kind: Literal["text", "reasoning"], text: str) -> None:
+        if not self._parts or self._parts[-1].kind != kind:
+            self._parts.append(_Part(kind))
+        self._parts[-1].pieces.append(text)
 
     def _start_call(self, chunk: ToolCallStarted) -> None:
-        self._kinds.append("call")
-        self._parts.append([chunk.call_id])
-        self._calls[chunk.call_id] = (chunk.name, [])
+        # `str.__str__` refuses what is no text: the block is not checked again.
+        part = _Part("call", call_id=str.__str__(chunk.call_id), name=str.__str__(chunk.name))
+        self._parts.append(part)
+        self._calls[part.call_id] = part
 
-    def _call_block(self, call_id: str, mended: list[str]) -> ToolCallBlock:
-        name, fragments = self._calls[call_id]
-        arguments, paths = read_arguments("".join(fragments))
-        mended.extend(f"{call_id}{path}" for path in paths)
-        return ToolCallBlock.trusted(
-            cache_breakpoint=False,
-            provider_meta={},
-            type="tool_call",
-            call_id=storable_text(call_id),
-            name=storable_text(name),
-            arguments=arguments,
-        )
+
+def _call_block(part: _Part, text: str, mended: list[str]) -> ToolCallBlock:
+    if part.ended or text.strip():
+        arguments, paths = read_arguments(text)
+    else:  # it was cut: it is not a call without arguments
+        arguments, paths = _unreadable(text), ()
+    mended.extend(f"{part.call_id}{path}" for path in paths)
+    return ToolCallBlock.trusted(
+        cache_breakpoint=False,
+        provider_meta={},
+        type="tool_call",
+        call_id=storable_text(part.call_id),
+        name=storable_text(part.name),
+        arguments=arguments,
+    )
 
 
 def read_arguments(text: str) -> tuple[JsonObject, tuple[str, ...]]:
@@ -201,7 +216,9 @@ def read_arguments(text: str) -> tuple[JsonObject, tuple[str, ...]]:
         value: JsonValue = from_json(text, allow_inf_nan=False)
         safe, mended = storable(value)
     except ValueError:
-        return {INVALID_ARGUMENTS: storable_text(text)}, ()
-    if isinstance(safe, dict):
-        return safe, mended
-    return {INVALID_ARGUMENTS: storable_text(text)}, ()
+        return _unreadable(text), ()
+    return (safe, mended) if isinstance(safe, dict) else (_unreadable(text), ())
+
+
+def _unreadable(text: str) -> JsonObject:
+    return {INVALID_ARGUMENTS: storable_text(text)}

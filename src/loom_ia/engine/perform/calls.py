@@ -130,7 +130,7 @@ class _Invocation:
         try:
             output = await self._output(tool, context)
         except UnknownEffect as error:
-            text = storable_text(str(error)) or prompt_text(context.language, "unknown_effect")
+            text = storable_text(text_of(error)) or prompt_text(context.language, "unknown_effect")
             return (self._fact(ToolOutput.of_error(text), unknown=True),)
         completed = self._fact(output)
         limit = tool.spec.offload_over

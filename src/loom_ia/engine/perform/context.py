@@ -1,11 +1,14 @@
 """What a performer may use: the pen of its run, the program, and the live listener."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from loom_ia.core.events.envelope import Payload
+from loom_ia.core.ids import CallId
 from loom_ia.core.model.chunks import ModelChunk
+from loom_ia.core.model.messages import Message
 from loom_ia.core.state.run import RunState
 from loom_ia.engine.log import Pen
 from loom_ia.engine.program import Program
@@ -30,6 +33,21 @@ class Strays:
                 task.cancel()
 
 
+@dataclass(slots=True)
+class SeenCalls:
+    """The ids of the calls of a conversation, which grows at its end: each message is read once."""
+
+    _ids: set[CallId] = field(default_factory=set[CallId])
+    _read: int = 0
+
+    def of(self, messages: Sequence[Message]) -> AbstractSet[CallId]:
+        """Give the ids of the calls of `messages`."""
+        for message in messages[self._read :]:
+            self._ids.update(call.call_id for call in message.calls)
+        self._read = len(messages)
+        return self._ids
+
+
 @dataclass(frozen=True, slots=True)
 class EffectContext:
     """The surroundings of one drive, by the worker `worker_id`."""
@@ -39,6 +57,7 @@ class EffectContext:
     worker_id: str
     chunk: Callable[[ModelChunk], None] | None = None
     strays: Strays = field(default_factory=Strays)
+    seen_calls: SeenCalls = field(default_factory=SeenCalls)
 
     @property
     def run(self) -> RunState:
