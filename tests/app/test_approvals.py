@@ -329,8 +329,10 @@ async def test_pub_01_what_was_done_before_a_pause_is_done_once() -> None:
 async def test_a_reason_that_the_journal_cannot_hold_is_mended(decide: Decide) -> None:
     """What people type never breaks the journal."""
     office = await Office().open()
-    await decide(office.instance, ruling(reason="bad \ud800 half"))
+    await decide(office.instance, ruling(reason="bad \ud800 half", by="half \ud800"))
     assert text_of(await office.resume()) == "done"
+    for event in await office.world.events("session-1"):
+        event.payload.model_dump_json()
 
 
 async def test_a_decision_is_flushed_before_it_is_told() -> None:

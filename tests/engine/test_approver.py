@@ -13,7 +13,17 @@ from loom_ia.core.events import ApprovalGranted, ApprovalRejected, Event
 from loom_ia.core.state import Status
 from loom_ia.core.views.result import PendingApproval
 from loom_ia.engine.program import Approved, Approver, Rejected
-from tests.engine.world import Ask, Hand, Model, World, agent, results, run, text_of
+from tests.engine.world import (
+    Ask,
+    Hand,
+    Model,
+    Unsayable,
+    World,
+    agent,
+    results,
+    run,
+    text_of,
+)
 
 SENDS: dict[str, Any] = {"side_effects": "irreversible", "approval": "always"}
 
@@ -112,10 +122,22 @@ async def test_pub_10_an_approver_that_fails_stops_the_run_at_once() -> None:
     async def raises_later(pending: PendingApproval) -> Approved:
         raise LookupError("no such person")
 
+    def unsayable(pending: PendingApproval) -> Approved:
+        raise Unsayable
+
+    async def gives_up(pending: PendingApproval) -> Approved:
+        raise asyncio.CancelledError
+
+    def no_text(pending: PendingApproval) -> Approved:
+        return Approved(reason=cast("Any", 3))
+
     for approver, told in [
         (no_arguments, "TypeError"),
         (raises, "no such person"),
         (raises_later, "no such person"),
+        (unsayable, "Unsayable"),
+        (gives_up, "CancelledError"),
+        (no_text, "gave Approved"),
     ]:
         world = World()
         model, tool = Model(Ask()), Hand(**SENDS)
@@ -178,6 +200,35 @@ async def test_the_approver_may_edit_arguments_that_the_tool_takes() -> None:
             await run(instance, approver=saying(Approved(arguments=cast("Any", wrong))))
         assert tool.runs == []
         assert "approval.granted" not in await other.types("session-1")
+
+
+@pytest.mark.parametrize("decision", [Approved(), Rejected("no")])
+async def test_a_decision_in_line_that_comes_too_late_decides_nothing(decision: Any) -> None:
+    """The question expired meanwhile, as it does for a person who answers too late."""
+    world = World()
+
+    def decide(pending: PendingApproval) -> Any:
+        world.clock.advance(61)
+        return decision
+
+    tool = Hand(**SENDS)
+    model = Model(Ask())
+    instance = world.instance(agent(model, tool, expires_in=60.0))
+    assert text_of(await run(instance, approver=decide)) == "done"
+    assert tool.runs == []
+    types = set(await world.types("session-1"))
+    assert "approval.expired" in types
+    assert not {"approval.granted", "approval.rejected"} & types
+
+
+@pytest.mark.parametrize("decision", [Approved(reason="half \ud800"), Rejected("half \ud800")])
+async def test_a_reason_in_line_that_the_journal_cannot_hold_is_mended(decision: Any) -> None:
+    """The decision counts; what UTF-8 cannot hold in its reason is replaced."""
+    world = World()
+    state = await run(world.instance(agent(Model(Ask()), Hand(**SENDS))), approver=saying(decision))
+    assert text_of(state) == "done"
+    for event in await world.events("session-1"):
+        event.payload.model_dump_json()
 
 
 async def test_an_approver_answers_a_paused_run_that_is_resumed_with_it() -> None:

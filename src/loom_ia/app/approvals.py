@@ -61,7 +61,7 @@ async def approve(
             call_id=call.call_id,
             tool_name=call.name,
             digest=call.question.digest if call.question else "",
-            by=ruling.by,
+            by=storable_text(ruling.by),
             reason=storable_text(ruling.reason),
             arguments=edited,
         )
@@ -76,7 +76,7 @@ async def reject(instance: Instance, ruling: Ruling) -> tuple[CallId, ...]:
         return ApprovalRejected(
             call_id=call.call_id,
             tool_name=call.name,
-            by=ruling.by,
+            by=storable_text(ruling.by),
             reason=storable_text(ruling.reason),
         )
 

@@ -7,6 +7,7 @@ from loom_ia.app.instance import Instance
 from loom_ia.core.decide.closing import cancelled
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.ids import RunId, SessionId
+from loom_ia.core.json import storable_text
 from loom_ia.core.state.run import RunState
 
 
@@ -25,7 +26,7 @@ async def cancel(
         nonlocal closed_here
         del now
         closed_here = run is not None and run.outcome is None
-        return (cancelled(run, by),) if run is not None and closed_here else ()
+        return (cancelled(run, storable_text(by)),) if run is not None and closed_here else ()
 
     await log.append(run_id, rule, sync=True)
     driven = instance.driven.get(run_id)

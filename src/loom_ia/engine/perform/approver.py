@@ -1,16 +1,18 @@
 """Asking the function that answers in line. It fails closed: only a decision object decides."""
 
+import asyncio
 import inspect
 from collections.abc import Awaitable
 from typing import cast
 
 from loom_ia.core.decide.effects import AskApprover
-from loom_ia.core.errors import DecisionRefused
-from loom_ia.core.events.approval import ApprovalGranted, ApprovalRejected
+from loom_ia.core.errors import DecisionRefused, told
+from loom_ia.core.events.approval import ApprovalExpired, ApprovalGranted, ApprovalRejected
 from loom_ia.core.events.envelope import Payload
-from loom_ia.core.json import JsonObject, storable
+from loom_ia.core.json import JsonObject, storable, storable_text
 from loom_ia.core.state.calls import Call
 from loom_ia.core.views.result import PendingApproval, pending_approval
+from loom_ia.engine.interrupt import is_cancelled
 from loom_ia.engine.perform.context import EffectContext
 from loom_ia.engine.program import Approved, Approver, Program, Rejected
 
@@ -20,14 +22,16 @@ async def ask_approver(effect: AskApprover, context: EffectContext) -> None:
 
     Raises `DecisionRefused`, naming the approver and the call, when it raises, gives something
     that is not a decision, or edits arguments into some that the tool refuses. Nothing is decided
-    then and the question stays open.
+    then and the question stays open. A decision that comes too late decides nothing either: the
+    question has expired.
     """
     approver = context.program.approver
     if approver is None:
         return
     for call in effect.calls:
         decision = await _ask(approver, pending_approval(context.run.run_id, call), call)
-        await context.emit(await _fact(decision, approver, call, context.program))
+        fact = await _fact(decision, approver, call, context.program)
+        await context.emit(_expiry(call, context) or fact)
 
 
 async def check_edited(
@@ -59,21 +63,35 @@ async def _ask(approver: Approver, pending: PendingApproval, call: Call) -> obje
         decision = approver(pending)
         if inspect.isawaitable(decision):
             return await cast("Awaitable[object]", decision)
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError) and is_cancelled():
+            raise
         raise DecisionRefused(
             "the approver {approver} failed on call {call_id} of {tool}: {error}",
             approver=_name(approver),
             call_id=call.call_id,
             tool=call.name,
-            error=f"{type(error).__name__}: {error}",
+            error=told(error),
         ) from error
     return decision
+
+
+def _expiry(call: Call, context: EffectContext) -> ApprovalExpired | None:
+    limit = call.question.expire_at if call.question else None
+    if limit is None or context.pen.log.clock.now() < limit:
+        return None
+    return ApprovalExpired(
+        call_id=call.call_id,
+        tool_name=call.name,
+        action=context.program.plan.on_expiry,
+        expire_at=limit,
+    )
 
 
 async def _fact(decision: object, approver: Approver, call: Call, program: Program) -> Payload:
     by = f"function:{_name(approver)}"
     match decision:
-        case Approved():
+        case Approved(reason=str() as reason):
             edited = decision.arguments
             if edited is not None:
                 edited = await check_edited(call.name, edited, call.call_id, program)
@@ -82,12 +100,12 @@ async def _fact(decision: object, approver: Approver, call: Call, program: Progr
                 tool_name=call.name,
                 digest=call.question.digest if call.question else "",
                 by=by,
-                reason=decision.reason,
+                reason=storable_text(reason),
                 arguments=edited,
             )
-        case Rejected():
+        case Rejected(reason=str() as reason):
             return ApprovalRejected(
-                call_id=call.call_id, tool_name=call.name, by=by, reason=decision.reason
+                call_id=call.call_id, tool_name=call.name, by=by, reason=storable_text(reason)
             )
         case _:
             raise DecisionRefused(
