@@ -183,3 +183,21 @@ async def test_a_full_disk_leaves_no_half_batch(journal: SqliteJournal, path: Pa
     assert len(await journal.read("acme", "session-1")) == 1
     assert await journal.append(long, expected=1, sync=True) == 4
     assert ask(path, "PRAGMA integrity_check") == [("ok",)]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+async def test_a_file_that_was_taken_away_is_not_written(
+    path: Path, suffix: str, *, replaced: bool
+) -> None:
+    """What nobody could read again is refused, not written in silence."""
+    opened = SqliteJournal(path)
+    await opened.append(events(1), expected=0, sync=True)
+    away = path.with_name(f"journal.db{suffix}")
+    away.unlink()
+    if replaced:
+        away.touch()
+    for sync in (False, True):
+        with pytest.raises(JournalError, match=r"journal\.db: the file was deleted or replaced"):
+            await opened.append(events(1, after=1), expected=1, sync=sync)
+    await opened.close()

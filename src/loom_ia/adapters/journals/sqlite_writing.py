@@ -32,6 +32,7 @@ class SqliteWriter:
         self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
         self._log_descriptor = -1
+        self._inode = 0
         self._log_bytes = 0
         self._closed = False
 
@@ -124,6 +125,7 @@ class SqliteWriter:
         if self._connection is None:
             connection = sqlite_file.connect(self._path)
             try:
+                self._inode = self._path.stat().st_ino
                 self._log_descriptor = os.open(f"{self._path}-wal", os.O_RDONLY)
                 disk.sync_folder(self._path.parent)
             except BaseException:
@@ -131,6 +133,19 @@ class SqliteWriter:
                 raise
             self._connection = connection
         return self._connection
+
+    def _require_in_place(self) -> None:
+        """Refuse to go on with a file that is not there any more: nobody could open it again."""
+        try:
+            found = self._path.stat().st_ino
+        except FileNotFoundError:
+            found = None
+        if found != self._inode or os.fstat(self._log_descriptor).st_nlink == 0:
+            raise JournalError(
+                "{path}: {reason}",
+                path=self._path,
+                reason="the file was deleted or replaced while it was open",
+            )
 
     def _append(
         self,
@@ -140,6 +155,7 @@ class SqliteWriter:
         expected: int,
     ) -> int | None:
         tenant_id, session_id = batch[0].tenant_id, batch[0].session_id
+        self._require_in_place()
         with sqlite_file.transaction(connection):
             number, last = _session(connection, tenant_id, session_id)
             if last != expected:
