@@ -141,6 +141,10 @@ def test_what_is_registered_has_a_name_of_its_own(folder: Folder) -> None:
             "importing outils failed with ZeroDivisionError: division by zero (outils.py:2)",
         ),
         ("import sys\nsys.exit(3)\n", "importing outils failed with SystemExit: 3 (outils.py:2)"),
+        (
+            "raise BaseException('odd')\n",
+            "importing outils failed with BaseException: odd (outils.py:1)",
+        ),
         ("import voisin\n", "importing outils failed with KeyError: 'a' (voisin.py:2)"),
         (
             "import paquet.rien\n",

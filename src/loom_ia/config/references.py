@@ -184,7 +184,9 @@ class References:
             template = _NO_MODULE_AMONG if siblings.names() else _NO_MODULE
             known, folder = _listed(siblings.names()), self.folder.name or "."
             _refuse(name, template, name=name, folder=folder, known=known)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 (a user's module may raise anything)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 (a user's module may raise anything)
             self._import_failed(name, error)
 
     def _import_failed(self, name: str, error: BaseException) -> Never:
