@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from loom_ia.app import approvals, cancel, reading, recovery, runs
 from loom_ia.app import sessions as sessions_
@@ -15,9 +15,6 @@ from loom_ia.app.instance import Instance
 from loom_ia.app.recovery import RecoveryReport
 from loom_ia.app.runs import Order
 from loom_ia.app.sessions import RunFilter
-from loom_ia.assembly.host import Host
-from loom_ia.config.load import LoadedConfig, load_config, prepare_config
-from loom_ia.config.root import LoomConfig
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.query import EventQuery
 from loom_ia.core.ids import CallId, RunId, SessionId
@@ -31,10 +28,14 @@ from loom_ia.core.state.run import RunState, Status
 from loom_ia.core.views.report import Period, UsageReport
 from loom_ia.core.views.result import RunResult, run_result
 from loom_ia.core.views.sessions import RunPage, SessionDeletion, SessionInfo
-from loom_ia.core.views.trace import Trace, trace_of
 from loom_ia.engine.clock import SystemClock
 from loom_ia.engine.program import Approver
 from loom_ia.engine.streaming import LiveItem
+
+if TYPE_CHECKING:  # the configuration and its classes are imported when there is one to read
+    from loom_ia.config.load import LoadedConfig
+    from loom_ia.config.root import LoomConfig
+    from loom_ia.core.views.trace import Trace
 
 
 class Loom:
@@ -49,12 +50,15 @@ class Loom:
 
     def __init__(
         self,
-        config: LoomConfig | LoadedConfig,
+        config: "LoomConfig | LoadedConfig",
         *,
         store: Journal | None = None,
         models: Mapping[str, ModelClient] | None = None,
         clock: Clock | None = None,
     ) -> None:
+        from loom_ia.assembly.host import Host
+        from loom_ia.config.load import LoadedConfig, prepare_config
+
         durable = store.durable if store is not None else None
         loaded = (
             config if isinstance(config, LoadedConfig) else prepare_config(config, durable=durable)
@@ -84,6 +88,8 @@ class Loom:
         clock: Clock | None = None,
     ) -> Self:
         """Load `loom.yaml`; raises `ConfigError` with everything that is wrong in its files."""
+        from loom_ia.config.load import load_config
+
         durable = store.durable if store is not None else None
         loaded = load_config(path, environ=environ, profile=profile, durable=durable)
         return cls(loaded, store=store, models=models, clock=clock)
@@ -108,7 +114,7 @@ class Loom:
     # -- what there is ----------------------------------------------------------------------------
 
     @property
-    def config(self) -> LoomConfig:
+    def config(self) -> "LoomConfig":
         """The configuration."""
         return self._host.config
 
@@ -301,8 +307,10 @@ class Loom:
         """Search the journal."""
         return await self._instance.journal.query(query)
 
-    async def trace(self, run_id: RunId, *, session_id: SessionId | None = None) -> Trace:
+    async def trace(self, run_id: RunId, *, session_id: SessionId | None = None) -> "Trace":
         """Read a run as a tree: its steps, the calls of models and tools, and what they cost."""
+        from loom_ia.core.views.trace import trace_of
+
         return trace_of(await self.events(run_id, session_id=session_id))
 
     async def report(

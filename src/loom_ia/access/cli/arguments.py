@@ -39,7 +39,8 @@ ARGPARSE_TEXTS: Final = frozenset(
 """What argparse says, of what it is made to say here."""
 
 
-def _commands() -> dict[str, str]:
+def commands() -> dict[str, str]:
+    """Give what each command does, by its name."""
     return {
         "init": _("write a first project"),
         "validate": _("check the configuration and mount the agents"),
@@ -92,7 +93,7 @@ def asked_colourless(words: Sequence[str]) -> bool:
 def whole() -> argparse.ArgumentParser:
     """Give the parser with the options of every command."""
     with _argparse_speaks():
-        return _parser(list(_commands()))
+        return _parser(list(commands()))
 
 
 def add_command(commands: Commands, name: str, summary: str) -> argparse.ArgumentParser:
@@ -150,11 +151,11 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     _add_globals(parser)
     parser.add_argument("--version", action=_Version, nargs=0, help=_("show the version and exit"))
-    commands = parser.add_subparsers(
+    group = parser.add_subparsers(
         title=_("commands"), dest="command", metavar="COMMAND", required=True
     )
-    for name, summary in _commands().items():
-        command = add_command(commands, name, summary)
+    for name, summary in commands().items():
+        command = add_command(group, name, summary)
         if name in words:
             import_module(f"{__package__}.{name}").add_arguments(command)
     return parser
