@@ -649,6 +649,14 @@ def test_a_launch_carries_the_edited_arguments() -> None:
     assert (call.question.arguments, call.edited) == (ARGUMENTS, ("n",))
 
 
+def test_a_yes_to_what_the_digest_does_not_say_asks_again() -> None:
+    """What a person was shown is what runs, also when the journal shows one and names another."""
+    story = Story().open().tell(*table(ask("c1")))
+    shown = question(story, "c1").model_copy(update={"arguments": {"n": 2}})
+    story.tell(shown, yes("c1"))
+    assert words(story.move(plan(tool(approval="always")))) == ("requested c1 approve",)
+
+
 def test_a_question_shows_the_bytes_and_the_instant_at_which_it_ends() -> None:
     """A request bears the exact arguments, their digest, and the end that the agent sets."""
     story = Story().open().tell(*table(ask("c1")))

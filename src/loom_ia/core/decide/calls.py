@@ -169,9 +169,13 @@ def _hold_or_expire(call: Call, plan: AgentPlan, now: datetime, fates: _Fates) -
 
 
 def _is_bound(call: Call) -> bool:
-    # Arguments edited by the human are the very ones that he decided on.
+    """Whether the call that would run is the one that the human decided on.
+
+    What he was shown is what the digest says, and so is what would run, unless he edited it:
+    edited arguments are the very ones that he decided on.
+    """
     question = call.question
-    if question is None:
+    if question is None or question.digest != arguments_digest(call.name, question.arguments):
         return False
     return bool(call.edited) or question.digest == arguments_digest(call.name, call.arguments)
 
