@@ -157,6 +157,16 @@ async def test_a_result_is_reused_for_a_day() -> None:
     assert len(desk.sent) == 2
 
 
+async def test_for_longer_than_the_calendar_is_for_very_long() -> None:
+    """What was done is remembered all the same, and told as done."""
+    desk = Desk(MemoryIdempotency(), key=["number"], ttl=1e300, reservation=1e300)
+    instance = desk.instance()
+    for name in ("one", "two"):
+        await desk.ask(instance, name)
+        assert desk.read == "sent"
+    assert len(desk.sent) == 1
+
+
 async def test_the_journal_records_before_the_call_is_completed() -> None:
     """The result of an effect is in the journal at once, under the key of its call."""
     desk = Desk(None)

@@ -1,5 +1,7 @@
 """`@idempotent`: how it is written, and what it makes of a tool."""
 
+import asyncio
+import math
 from datetime import date
 from typing import Any
 
@@ -183,6 +185,23 @@ async def test_a_key_that_is_no_text(word: Any) -> None:
     assert not memory.keys
 
 
+@pytest.mark.parametrize("order", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
+async def test_a_key_that_gives_an_order_makes_the_call_fail(order: BaseException) -> None:
+    """What would pass for an order to the process is a failure of the tool, as in its function."""
+
+    def key(args: dict[str, Any]) -> str:
+        raise order
+
+    @idempotent(key=key)
+    @tool
+    def send() -> str:
+        """Send."""
+        raise AssertionError
+
+    with pytest.raises(OutsideError, match=type(order).__name__):
+        await send.call({}, context(Memory()))
+
+
 @pytest.mark.parametrize(
     ("memo", "fault"),
     [
@@ -190,6 +209,7 @@ async def test_a_key_that_is_no_text(word: Any) -> None:
         ({"key": []}, "names no parameter"),
         ({"key": "number"}, "give a list of parameters"),
         ({"ttl": 0}, "ttl is in seconds"),
+        ({"ttl": math.nan}, "ttl is in seconds"),
         ({"reservation": -1}, "reservation is in seconds"),
         ({"reconcile": lambda args, ctx: True}, "reconcile is not an async function"),
     ],

@@ -70,7 +70,7 @@ class Memo:
             if not self.key:
                 faults.add("", "key names no parameter: leave it out to remember each call")
         for name, seconds in (("ttl", self.ttl), ("reservation", self.reservation)):
-            if seconds is not None and seconds <= 0:
+            if seconds is not None and not seconds > 0:  # NaN is not
                 faults.add("", "{name} is in seconds, more than 0", name=name)
         if self.reconcile is not None and not inspect.iscoroutinefunction(self.reconcile):
             faults.add("", "reconcile is not an async function")
@@ -104,7 +104,7 @@ class IdempotentTool(PythonTool[P, R_co]):
         if memory is None:  # called by hand
             return await super().call(arguments, context)
         values = await self.values(arguments)
-        key, context = self._keyed(values, context)
+        key, context = await contained(self._keyed(values, context))
         again = context.may_act_again
         claim = await memory.claim(key, seconds=self.memo.reservation, again=again)
         if isinstance(claim, Unknown):
@@ -169,7 +169,7 @@ class IdempotentTool(PythonTool[P, R_co]):
         await _to_its_end(memory.complete(key, kept, keep=self.memo.ttl))
         return Remembered(output)
 
-    def _keyed(self, values: Values, context: ToolContext) -> tuple[str, ToolContext]:
+    async def _keyed(self, values: Values, context: ToolContext) -> tuple[str, ToolContext]:
         """Give the key to remember under, and the context that tells the function the same."""
         chosen = self.memo.key
         if chosen is None:

@@ -32,6 +32,9 @@ from loom_ia.engine.perform.context import EffectContext
 _RESERVATION_S: Final = 300.0
 """How long a reservation holds when the call may take any time."""
 
+_LONGEST_S: Final = 3e9
+"""A century: what is longer would pass the end of the calendar."""
+
 _log = logging.getLogger("loom_ia.engine.tools")
 
 
@@ -86,7 +89,7 @@ class _StoreMemory:
             self._holder,
             header.tenant_id,
             header.session_id,
-            now + timedelta(seconds=seconds or self.seconds),
+            now + timedelta(seconds=min(seconds or self.seconds, _LONGEST_S)),
         )
         found = await self.store.reserve(ours, now)
         if found is not None and again and self._is_unknown(found):
@@ -94,7 +97,7 @@ class _StoreMemory:
         return Reserved() if found is None else await self._claim_of(found)
 
     async def complete(self, key: str, result: ToolOutput, *, keep: float) -> None:
-        until = self.context.pen.log.clock.now() + timedelta(seconds=keep)
+        until = self.context.pen.log.clock.now() + timedelta(seconds=min(keep, _LONGEST_S))
         if not await self.store.complete(key, self._holder, result, until):
             _log.warning("%s ended after its key was given to another call", self.call.name)
 
