@@ -9,14 +9,18 @@ elsewhere: `core/prompts.py`.
 from loom_ia.i18n.catalogue import lookup, translate
 from loom_ia.i18n.language import LANGUAGES, Language, chosen, current, speak
 from loom_ia.i18n.render import lines, render
+from loom_ia.i18n.values import count, day, moment
 
 __all__ = [
     "LANGUAGES",
     "Language",
     "chosen",
+    "count",
     "current",
+    "day",
     "lines",
     "lookup",
+    "moment",
     "render",
     "speak",
     "translate",

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from loom_ia.i18n import count, day
 from loom_ia.i18n import translate as _
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def report_lines(report: "UsageReport") -> Iterator[str]:
 
 def _about(report: "UsageReport") -> str:
     if report.since is not None and report.until is not None:
-        since, until = f"{report.since:%Y-%m-%d}", f"{report.until:%Y-%m-%d}"
+        since, until = day(report.since), day(report.until)
         return _("Period     : from {since} to {until}, excluded (UTC)", since=since, until=until)
     if report.run_id is not None:
         return _("Run        : {run_id}", run_id=report.run_id)
@@ -101,4 +102,4 @@ def _about(report: "UsageReport") -> str:
 def _row(name: str, spent: "Consumption") -> tuple[str, ...]:
     usage = spent.usage
     counts = (spent.calls, usage.prompt_tokens, usage.output_tokens)
-    return (name, *map(str, counts), f"{spent.cost_usd:.6f}")
+    return (name, *map(count, counts), f"{spent.cost_usd:.6f}")

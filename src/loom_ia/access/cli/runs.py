@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from loom_ia.i18n import moment
 from loom_ia.i18n import translate as _
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def run_lines(runs: "Iterable[RunListed]") -> Iterator[str]:
             run.run_id,
             run.agent,
             run.status.value,
-            f"{run.started_at:%Y-%m-%d %H:%M:%S}",
+            moment(run.started_at),
             str(run.iterations),
             f"{run.cost_usd:.6f}",
         )

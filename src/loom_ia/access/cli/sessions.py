@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from loom_ia.access.cli import session_files
+from loom_ia.i18n import moment
 from loom_ia.i18n import translate as _
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _lines(found: "tuple[SessionInfo, ...]") -> Iterator[str]:
     rows = [
         (
             session.session_id,
-            f"{session.updated_at:%Y-%m-%d %H:%M:%S}",
+            moment(session.updated_at),
             str(len(session.runs)),
             str(len(session.pending_approvals)),
             f"{sum(run.cost_usd for run in session.runs):.6f}",
@@ -119,7 +120,7 @@ async def _show(args: argparse.Namespace) -> int:
             runs=len(session.runs),
             files=len(session.artifacts),
             events=session.last_seq,
-            at=f"{session.updated_at:%Y-%m-%d %H:%M:%S}",
+            at=moment(session.updated_at),
         )
     )
     for line in run_lines(session.runs):

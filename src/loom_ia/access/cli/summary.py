@@ -10,6 +10,7 @@ from loom_ia.access.cli.terminal import Style, answer, printable, say, show_json
 from loom_ia.core.json import readable
 from loom_ia.core.state.run import Failed, Status
 from loom_ia.core.views.result import PendingApproval, RunResult
+from loom_ia.i18n import count
 from loom_ia.i18n import translate as _
 
 STATUS_STYLES: Final[Mapping[Status, Style]] = {
@@ -45,8 +46,8 @@ def tell_status(result: RunResult, args: argparse.Namespace) -> None:
             "cost: ${cost:.4f}",
             status=result.status.value,
             iterations=result.iterations,
-            read=result.usage.prompt_tokens,
-            written=result.usage.output_tokens,
+            read=count(result.usage.prompt_tokens),
+            written=count(result.usage.output_tokens),
             cost=result.cost_usd,
         ),
         STATUS_STYLES.get(result.status, "cyan"),
