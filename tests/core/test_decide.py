@@ -649,6 +649,17 @@ def test_a_launch_carries_the_edited_arguments() -> None:
     assert (call.question.arguments, call.edited) == (ARGUMENTS, ("n",))
 
 
+def test_settings_may_be_longer_than_the_calendar() -> None:
+    """A question and a run may last as long as somebody likes; neither ends soon for it."""
+    story = Story().open().tell(*table(ask("c1")))
+    move = story.move(plan(tool(approval="always"), expires_in=1e300, timeout=1e300))
+    assert isinstance(move, Emit)
+    (request,) = move.facts
+    assert isinstance(request, ApprovalRequested)
+    assert request.expire_at is not None
+    assert request.expire_at.year > story.clock.now().year + 90
+
+
 def test_a_yes_to_what_the_digest_does_not_say_asks_again() -> None:
     """What a person was shown is what runs, also when the journal shows one and names another."""
     story = Story().open().tell(*table(ask("c1")))

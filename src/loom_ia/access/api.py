@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -24,6 +24,7 @@ from loom_ia.core.model.messages import Message
 from loom_ia.core.ports.clock import Clock
 from loom_ia.core.ports.journal import Journal
 from loom_ia.core.ports.models import ModelClient
+from loom_ia.core.spans import span
 from loom_ia.core.state.run import RunState, Status
 from loom_ia.core.views.report import Period, UsageReport
 from loom_ia.core.views.result import RunResult, run_result
@@ -69,7 +70,7 @@ class Loom:
             journal=self._host.journal,
             clock=clock or SystemClock(),
             worker_id=f"worker-{secrets.token_hex(6)}",
-            lease=timedelta(seconds=settings.lease),
+            lease=span(settings.lease),
             programs=self._host.programs,
             artifacts=self._host.artifacts,
             idempotency=self._host.idempotency,

@@ -13,6 +13,7 @@ from loom_ia.core.decide.effects import Emit, Finished, Move, Wait
 from loom_ia.core.decide.request import build_request
 from loom_ia.core.events.run import RunFinalizing, StepCompleted, StepStarted
 from loom_ia.core.plan import AgentPlan
+from loom_ia.core.spans import span
 from loom_ia.core.state.run import RunState, Step
 from loom_ia.core.state.session import RunView
 
@@ -39,7 +40,7 @@ def decide(view: RunView, plan: AgentPlan, now: datetime) -> Move:
 
 
 def _is_out_of_time(run: RunState, plan: AgentPlan, now: datetime) -> bool:
-    return plan.timeout is not None and run.driven(now) >= timedelta(seconds=plan.timeout)
+    return plan.timeout is not None and run.driven(now) >= span(plan.timeout)
 
 
 def _advance_step(view: RunView, step: Step, plan: AgentPlan, now: datetime) -> Move:

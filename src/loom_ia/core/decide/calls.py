@@ -7,7 +7,7 @@ held, somebody must answer.
 """
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from loom_ia.core.decide.closing import failed
 from loom_ia.core.decide.effects import AskApprover, Emit, Move, RunCalls, Wait
@@ -20,6 +20,7 @@ from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.tooling import ToolSpec, arguments_digest
 from loom_ia.core.plan import AgentPlan
 from loom_ia.core.prompts import prompt_text
+from loom_ia.core.spans import span
 from loom_ia.core.state.calls import Call, Expired, Granted, QuestionKind, Rejected
 from loom_ia.core.state.run import RunState
 
@@ -181,7 +182,7 @@ def _is_bound(call: Call) -> bool:
 
 
 def _ask(call: Call, plan: AgentPlan, now: datetime, kind: QuestionKind) -> ApprovalRequested:
-    expires = None if plan.expires_in is None else now + timedelta(seconds=plan.expires_in)
+    expires = None if plan.expires_in is None else now + span(plan.expires_in)
     return ApprovalRequested(
         call_id=call.call_id,
         tool_name=call.name,

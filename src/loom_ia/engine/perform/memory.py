@@ -8,7 +8,6 @@ are forgotten in time, and an absence proves nothing.
 
 import logging
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Final
 
 from loom_ia.core.errors import RaceError
@@ -26,14 +25,12 @@ from loom_ia.core.ports.idempotency import (
     Reserved,
     Unknown,
 )
+from loom_ia.core.spans import span
 from loom_ia.core.state.calls import Call
 from loom_ia.engine.perform.context import EffectContext
 
 _RESERVATION_S: Final = 300.0
 """How long a reservation holds when the call may take any time."""
-
-_LONGEST_S: Final = 3e9
-"""A century: what is longer would pass the end of the calendar."""
 
 _log = logging.getLogger("loom_ia.engine.tools")
 
@@ -89,7 +86,7 @@ class _StoreMemory:
             self._holder,
             header.tenant_id,
             header.session_id,
-            now + timedelta(seconds=min(seconds or self.seconds, _LONGEST_S)),
+            now + span(seconds or self.seconds),
         )
         found = await self.store.reserve(ours, now)
         if found is not None and again and self._is_unknown(found):
@@ -97,7 +94,7 @@ class _StoreMemory:
         return Reserved() if found is None else await self._claim_of(found)
 
     async def complete(self, key: str, result: ToolOutput, *, keep: float) -> None:
-        until = self.context.pen.log.clock.now() + timedelta(seconds=min(keep, _LONGEST_S))
+        until = self.context.pen.log.clock.now() + span(keep)
         if not await self.store.complete(key, self._holder, result, until):
             _log.warning("%s ended after its key was given to another call", self.call.name)
 
