@@ -7,12 +7,15 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
-
 from loom_ia.core.events.catalogue import CATALOGUE
 from loom_ia.core.events.envelope import SCHEMA_VERSION, Event, Payload
-from scripts.pages.fields import default_text, models_in, type_text
+from scripts.pages.fields import (
+    default_text,
+    described,
+    models_below,
+    type_text,
+    written_fields,
+)
 from scripts.pages.markdown import code, page, prose, table
 
 _SPANS = {
@@ -65,7 +68,7 @@ def text() -> str:
         *(part for name, family in families for part in _family(name, family)),
         "## Values",
         "What payloads are made of.",
-        *(part for model in _values() for part in _value(model)),
+        *(part for model in models_below(CATALOGUE.values()) for part in described(model)),
     )
 
 
@@ -95,7 +98,7 @@ def _family(name: str, payloads: Iterable[type[Payload]]) -> Iterator[str]:
                         default_text(field),
                         _content(payload, key),
                     )
-                    for key, field in _written(payload)
+                    for key, field in written_fields(payload)
                 ),
             )
         yield "\n".join(_notes(payload))
@@ -152,33 +155,3 @@ def _facet_names(payload: type[Payload]) -> list[str]:
         elif isinstance(node, ast.Assign):
             keys += [t.slice for t in node.targets if isinstance(t, ast.Subscript)]
     return [str(key.value) for key in keys if isinstance(key, ast.Constant)]
-
-
-def _values() -> list[type[BaseModel]]:
-    found: dict[type[BaseModel], None] = {}
-    waiting: list[type[BaseModel]] = list(CATALOGUE.values())
-    while waiting:
-        model = waiting.pop(0)
-        for _, field in _written(model):
-            for inner in models_in(field.annotation):
-                if inner not in found:
-                    found[inner] = None
-                    waiting.append(inner)
-    return list(found)
-
-
-def _written(model: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
-    """Give the fields that a written event can have."""
-    return [(key, field) for key, field in model.model_fields.items() if not field.exclude]
-
-
-def _value(model: type[BaseModel]) -> Iterator[str]:
-    yield f"### {model.__name__}"
-    yield prose(model.__doc__)
-    yield table(
-        ("field", "type", "default"),
-        (
-            (code(key), type_text(field.annotation), default_text(field))
-            for key, field in _written(model)
-        ),
-    )

@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typing_extensions import TypeAliasType
 
-from scripts.pages.markdown import anchor
+from scripts.pages.markdown import anchor, code, prose, table
 
 _NAMES = {
     str: "text",
@@ -88,3 +88,35 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for argument in get_args(annotation):
         yield from models_in(argument)
+
+
+def models_below(models: Iterable[type[BaseModel]]) -> list[type[BaseModel]]:
+    """Give the models that the fields of `models` name, and theirs, in the order of their names."""
+    found: dict[type[BaseModel], None] = {}
+    waiting: list[type[BaseModel]] = list(models)
+    while waiting:
+        model = waiting.pop(0)
+        for _, field in written_fields(model):
+            for inner in models_in(field.annotation):
+                if inner not in found:
+                    found[inner] = None
+                    waiting.append(inner)
+    return list(found)
+
+
+def written_fields(model: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
+    """Give the fields that the written form of a model can have."""
+    return [(key, field) for key, field in model.model_fields.items() if not field.exclude]
+
+
+def described(model: type[BaseModel], level: str = "###") -> Iterator[str]:
+    """Describe a model: a heading, what it is, and a table of its fields."""
+    yield f"{level} {model.__name__}"
+    yield prose(model.__doc__)
+    yield table(
+        ("field", "type", "default"),
+        (
+            (code(key), type_text(field.annotation), default_text(field))
+            for key, field in written_fields(model)
+        ),
+    )
