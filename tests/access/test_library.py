@@ -11,7 +11,7 @@ from loom_ia.config import LoomConfig
 from loom_ia.config.root import EventsStorage, Storage
 from loom_ia.core.errors import RunExists, SessionBusy, UnknownRun, UnknownSession
 from loom_ia.core.events import EventQuery, from_full
-from loom_ia.core.model import ModelSpec, Pricing
+from loom_ia.core.model import ModelSpec, Pricing, TextDelta
 from loom_ia.core.state.run import Status
 from loom_ia.tools import tool
 
@@ -251,6 +251,32 @@ async def test_a_session_at_work_is_not_deleted(tmp_path: Path) -> None:
         result = await busy.run("a", "va", session_id="s", run_id="r1")
         assert result.text == "ok"
         assert "tool.completed" in {e.type for e in await busy.events("r1")}
+
+
+async def test_pieces_are_told_as_they_come(loom: Loom) -> None:
+    """A listener hears the answer in pieces, and what it raises never touches the run."""
+    heard: list[str] = []
+    result = await loom.run(
+        "a", "rien", on_chunk=lambda c: heard.append(c.text) if isinstance(c, TextDelta) else None
+    )
+    assert "".join(heard) == result.text
+    assert len(heard) >= 3
+
+    def deaf(_: object) -> None:
+        heard.append("x")
+        raise ValueError
+
+    heard.clear()
+    assert (await loom.run("a", "rien", on_chunk=deaf)).ok
+    assert heard == ["x"]
+
+
+async def test_draining_waits_for_the_background(loom: Loom) -> None:
+    """What a decision set off is over when `drain` returns."""
+    paused = await loom.run("a", "envoie")
+    await loom.approve(paused.run_id)
+    await loom.drain()
+    assert (await loom.result(paused.run_id)).ok
 
 
 async def test_the_trace_tells_the_steps(loom: Loom) -> None:

@@ -104,7 +104,7 @@ async def test_a_slow_consumer_loses_text_and_never_facts() -> None:
     opened = await runs.open_run(instance, Order("clerk", "go", "session-1", "run-1"))
     feed = Feed(opened.log, "run-1", capacity=6)
     feed.attach()
-    await runs.drive(instance, opened.pen, opened.program, feed=feed)
+    await runs.drive(instance, opened.pen, opened.program, listener=feed.chunk)
     feed.end()
     items = [item async for item in feed.items()]
     feed.detach()
@@ -135,7 +135,7 @@ async def test_a_consumer_of_any_pace_has_every_fact_once_and_in_order(pace: int
 
     async with running(consume()) as consuming:
         await settle()
-        await runs.drive(instance, opened.pen, opened.program, feed=feed)
+        await runs.drive(instance, opened.pen, opened.program, listener=feed.chunk)
         feed.end()
         await consuming
     assert seen == [e.seq for e in await world.events("session-1")]

@@ -13,7 +13,7 @@ from loom_ia.app import sessions as sessions_
 from loom_ia.app.approvals import Ruling
 from loom_ia.app.instance import Instance
 from loom_ia.app.recovery import RecoveryReport
-from loom_ia.app.runs import Order
+from loom_ia.app.runs import Listener, Order
 from loom_ia.app.sessions import RunFilter
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.query import EventQuery
@@ -153,16 +153,19 @@ class Loom:
         run_id: RunId | None = None,
         context: CallerContext | None = None,
         approver: Approver | None = None,
+        on_chunk: Listener | None = None,
     ) -> RunResult:
         """Run an agent until it has answered, failed, or waits for a human.
 
         `session_id` continues a conversation. `run_id` chooses the id, which must be new. With
-        `approver`, a function decides in line and the run never pauses. Raises `UnknownAgent`,
-        `RunExists`, `UnusableId`, `UnstorableValue`, `DecisionRefused`.
+        `approver`, a function decides in line and the run never pauses. `on_chunk` is told each
+        piece of the model's answers as it comes. Raises `UnknownAgent`, `RunExists`,
+        `UnusableId`, `UnstorableValue`, `DecisionRefused`.
         """
         order = Order(agent, message, session_id, run_id, context, approver)
         opened = await runs.open_run(self._instance, order)
-        state = await runs.drive(self._instance, opened.pen, opened.program)
+        listener = runs.careful(on_chunk)
+        state = await runs.drive(self._instance, opened.pen, opened.program, listener=listener)
         return run_result(state)
 
     async def stream(
@@ -191,6 +194,7 @@ class Loom:
         session_id: SessionId | None = None,
         take_over: bool = False,
         approver: Approver | None = None,
+        on_chunk: Listener | None = None,
     ) -> RunResult:
         """Go on with a run where its journal stopped; a run that is over is returned as it is.
 
@@ -202,6 +206,7 @@ class Loom:
             session_id=session_id,
             take_over=take_over,
             approver=approver,
+            listener=runs.careful(on_chunk),
         )
         return run_result(state)
 
@@ -251,6 +256,10 @@ class Loom:
         if resume:
             self._go_on(run_id, decided)
         return decided
+
+    async def drain(self) -> None:
+        """Wait until everything that was begun in the background is done."""
+        await self._instance.drain()
 
     async def recover(self, *, session_id: SessionId | None = None) -> RecoveryReport:
         """Go on with every run that is open and that nobody drives; tells what could not be."""

@@ -154,6 +154,11 @@ class Instance:
         self.jobs.add(job)
         job.add_done_callback(self.jobs.discard)
 
+    async def drain(self) -> None:
+        """Wait for every background task, those that they start included."""
+        while self.jobs:
+            await asyncio.wait(set(self.jobs))
+
     async def close(self) -> None:
         """Wait for what is under way, at most `shutdown_timeout` seconds, then let go of all."""
         if self.jobs:

@@ -7,9 +7,10 @@ waits for that drive instead of starting another.
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeAlias
 
 from loom_ia.app.instance import Instance
 from loom_ia.core.errors import LoomError, NewerJournal, RunExists, RunMoved
@@ -19,6 +20,7 @@ from loom_ia.core.events.run import RunResumed, RunStarted
 from loom_ia.core.ids import RunId, SessionId, require_safe_id
 from loom_ia.core.json import storable, storable_text
 from loom_ia.core.model.caller import CallerContext
+from loom_ia.core.model.chunks import ModelChunk
 from loom_ia.core.model.messages import Message
 from loom_ia.core.state.run import RunState
 from loom_ia.engine.driver import Drive
@@ -28,6 +30,10 @@ from loom_ia.engine.program import Approver, Program
 from loom_ia.engine.streaming import Feed, LiveItem
 
 _logger = logging.getLogger("loom_ia.app")
+
+
+Listener: TypeAlias = Callable[[ModelChunk], None]
+"""Told each piece of a model's answer as it comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +87,13 @@ async def drive(
     pen: Pen,
     program: Program,
     *,
-    feed: Feed | None = None,
+    listener: Listener | None = None,
     performers: Performers = LIVE,
 ) -> RunState:
     """Drive a run whose lease is ours until it is over or waits; returns it as written."""
     instance.sit(pen.run_id, pen.log)
     try:
-        return await _drive_seated(instance, pen, program, feed=feed, performers=performers)
+        return await _drive_seated(instance, pen, program, listener=listener, performers=performers)
     finally:
         instance.leave(pen.run_id)
 
@@ -97,7 +103,7 @@ async def _drive_seated(
     pen: Pen,
     program: Program,
     *,
-    feed: Feed | None = None,
+    listener: Listener | None = None,
     performers: Performers = LIVE,
 ) -> RunState:
     run_id, log = pen.run_id, pen.log
@@ -106,7 +112,7 @@ async def _drive_seated(
         pen=pen,
         program=program,
         worker_id=instance.worker_id,
-        chunk=feed.chunk if feed else None,
+        chunk=listener,
         strays=instance.strays,
     )
     instance.heart.watch(run_id, log, interrupt)
@@ -131,7 +137,7 @@ async def resume(
     session_id: SessionId | None = None,
     take_over: bool = False,
     approver: Approver | None = None,
-    feed: Feed | None = None,
+    listener: Listener | None = None,
 ) -> RunState:
     """Go on with a run that was interrupted, decided upon, or that failed for a passing cause.
 
@@ -169,7 +175,7 @@ async def resume(
         if run.outcome is not None:
             return run
         pen = log.pen(run_id, pilot.may_write)
-        return await _drive_seated(instance, pen, program, feed=feed)
+        return await _drive_seated(instance, pen, program, listener=listener)
     finally:
         instance.leave(run_id)
 
@@ -210,7 +216,7 @@ async def stream(instance: Instance, order: Order) -> AsyncIterator[LiveItem]:
     opened = await open_run(instance, order)
     feed = Feed(opened.log, opened.pen.run_id)
     feed.attach()
-    task = asyncio.create_task(drive(instance, opened.pen, opened.program, feed=feed))
+    task = asyncio.create_task(drive(instance, opened.pen, opened.program, listener=feed.chunk))
     task.add_done_callback(lambda _: feed.end())
     try:
         async for item in feed.items():
@@ -222,6 +228,25 @@ async def stream(instance: Instance, order: Order) -> AsyncIterator[LiveItem]:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+
+def careful(listener: Listener | None) -> Listener | None:
+    """Keep what a caller's listener raises away from the run; it is told nothing more then."""
+    if listener is None:
+        return None
+    told: Listener | None = listener
+
+    def tell(chunk: ModelChunk) -> None:
+        nonlocal told
+        if told is None:
+            return
+        try:
+            told(chunk)
+        except Exception as error:  # noqa: BLE001 -- a listener is any code at all
+            _logger.warning("a listener failed and is told nothing more: %s", type(error).__name__)
+            told = None
+
+    return tell
 
 
 def is_waiting(run: RunState, now: datetime) -> bool:

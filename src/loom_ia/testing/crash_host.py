@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from loom_ia.access.api import Loom
+from loom_ia.app.runs import Listener
 from loom_ia.config.load import LoadedConfig
 from loom_ia.config.root import LoomConfig
 from loom_ia.core.errors import ApprovalStale, RunExists, UnknownApproval
@@ -49,6 +50,7 @@ class RepeatableLoom(Loom):
         run_id: RunId | None = None,
         context: CallerContext | None = None,
         approver: Approver | None = None,
+        on_chunk: Listener | None = None,
     ) -> RunResult:
         """Run an agent, or go on with the run that bears this id already."""
         if run_id is None:
@@ -61,6 +63,7 @@ class RepeatableLoom(Loom):
                 run_id=run_id,
                 context=context,
                 approver=approver,
+                on_chunk=on_chunk,
             )
         except RunExists:
             if not self.asked_before:
@@ -68,7 +71,7 @@ class RepeatableLoom(Loom):
         result = await self.result(run_id)
         if result.status.is_closed:
             return result
-        return await self.resume(run_id, approver=approver)
+        return await self.resume(run_id, approver=approver, on_chunk=on_chunk)
 
     async def submit(
         self,
