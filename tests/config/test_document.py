@@ -72,6 +72,8 @@ def test_an_empty_file_is_an_empty_mapping(text: str) -> None:
         ("? [a]\n: 3\n", "f.yaml:1: a key must be a text, not a list or a mapping"),
         ("a: &x {b: *x}\n", "f.yaml:1: the alias *x contains itself"),
         ("a: *x\n", "f.yaml:1: the alias *x names nothing above it"),
+        ("a:\n\tb: 1\n", "f.yaml:2: a tab stands here: indent with spaces"),
+        ("é: 1\na:\n  b: 1\n\tc: 2\n", "f.yaml:4: a tab stands here: indent with spaces"),
         ("a: 1\n---\nb: 2\n", "f.yaml:2: a second document starts here; only one is read"),
         ("- a\n", "f.yaml:1: the file must be a mapping: one key: value on each line"),
         (

@@ -45,7 +45,10 @@ async def approve(
     `ApprovalStale`, `DecisionRefused`.
     """
     if arguments is not None and ruling.call_id is None:
-        raise DecisionRefused("edited arguments need the id of the call that they are for")
+        raise DecisionRefused(
+            "edited arguments need the id of the call that they are for "
+            "(call_id in Python, --call on the command line)"
+        )
     edited: JsonObject | None = None
     if arguments is not None:
         _, run = await instance.find(ruling.run_id, ruling.session_id)

@@ -159,7 +159,8 @@ class _Reader:
 
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         parse = cast("Callable[..., Iterator[Any]]", getattr(yaml, "parse"))  # noqa: B009 (untyped)
-        self.events = parse(self._text(data), Loader=loader)
+        text = self._text(data)
+        self.events = parse(text, Loader=loader)
         try:
             next(self.events)
             if isinstance(next(self.events), yaml.StreamEndEvent):
@@ -171,6 +172,8 @@ class _Reader:
             mark = error.problem_mark or error.context_mark
             problem = ": ".join(filter(None, (error.context, error.problem)))
             line = mark.line + 1 if mark else 1
+            if mark and text[mark.index : mark.index + 1] == "\t":
+                raise self.stop(line, "a tab stands here: indent with spaces") from error
             raise self.stop(line, "this is not valid YAML: {problem}", problem=problem) from error
         except yaml.YAMLError as error:
             raise self.stop(1, "this is not valid YAML: {problem}", problem=str(error)) from error

@@ -102,7 +102,7 @@ def load_config(
     file = Path(os.path.abspath(path))  # noqa: PTH100 (links stay as they are written)
     file = file / FILE_NAME if file.is_dir() else file
     show = shown_from(file.parent)
-    written = _read(file, show, _NO_FILE)
+    written = _read_file(file, show, _NO_FILE)
     problems = [*written.problems]
     problems += check_profiles(written.value, Source(show(file), written.value, written))
     active, refused = choose_profile(profile, environ, written_profile(written.value))
@@ -273,7 +273,7 @@ def _agents_of_folder(
 
 def _agent_of_file(file: Path, show: Show) -> _Agent:
     try:
-        document = _read(file, show)
+        document = _read_file(file, show)
     except ConfigError as error:
         return None, error.problems
     if not document.is_read:
@@ -296,13 +296,13 @@ def _model_ids(value: Mapping[str, JsonValue]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(model_id for model_id in ids if isinstance(model_id, str)))
 
 
-def _read(file: Path, show: Show, missing: str = "there is no such file") -> Document:
+def _read_file(file: Path, show: Show, template: str = "there is no such file") -> Document:
     try:
         data = file.read_bytes()
     except FileNotFoundError as error:
-        raise ConfigError([Problem(show(file), None, "", missing, {})]) from error
+        raise ConfigError([Problem(show(file), None, "", template, {})]) from error
     except (OSError, ValueError) as error:
         params: dict[str, object] = {"reason": reason(error)}
-        template = "the file cannot be read: {reason}"
-        raise ConfigError([Problem(show(file), None, "", template, params)]) from error
+        unreadable = "the file cannot be read: {reason}"
+        raise ConfigError([Problem(show(file), None, "", unreadable, params)]) from error
     return read_document(data, show(file))
