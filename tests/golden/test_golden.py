@@ -7,6 +7,7 @@ A change here is a change for users. When it is meant, write the files again wit
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -66,7 +67,13 @@ def _help() -> str:
     from loom_ia.access.cli.arguments import commands
 
     pages = [_loom("--help"), *(_loom(name, "--help") for name in commands())]
-    return "\n----\n".join(pages)
+    # Versions of Python differ in where they wrap, and in whether `-a X, --all X` says X twice.
+    return "\n".join(_unwrapped(page) for page in pages)
+
+
+def _unwrapped(page: str) -> str:
+    parts = (" ".join(part.split()) for part in page.split("\n\n"))
+    return re.sub(r"(--[\w-]+) \S+, (?=--)", r"\1, ", "".join(f"{part}\n" for part in parts))
 
 
 GOLDEN: dict[str, Callable[[], str]] = {
