@@ -9,7 +9,7 @@ from loom_ia.access import Loom
 from loom_ia.agents import AgentSpec, MainRole, PythonTool
 from loom_ia.config import LoomConfig
 from loom_ia.config.root import EventsStorage, Storage
-from loom_ia.core.errors import RunExists, SessionBusy, UnknownRun, UnknownSession
+from loom_ia.core.errors import LoomClosed, RunExists, SessionBusy, UnknownRun, UnknownSession
 from loom_ia.core.events import EventQuery, from_full
 from loom_ia.core.model import ModelSpec, Pricing, TextDelta
 from loom_ia.core.state.run import Status
@@ -251,6 +251,22 @@ async def test_a_session_at_work_is_not_deleted(tmp_path: Path) -> None:
         result = await busy.run("a", "va", session_id="s", run_id="r1")
         assert result.text == "ok"
         assert "tool.completed" in {e.type for e in await busy.events("r1")}
+
+
+async def test_a_library_that_was_left_says_so(tmp_path: Path) -> None:
+    """Entering it again, or running on it, tells to make another one."""
+    async with opened(tmp_path) as loom:
+        pass
+    with pytest.raises(LoomClosed, match="make another one"):
+        await loom.run("a", "somme")
+    with pytest.raises(LoomClosed, match="make another one"):
+        await loom.__aenter__()
+
+
+async def test_a_message_of_another_type_is_refused(loom: Loom) -> None:
+    """The type that was given is named."""
+    with pytest.raises(TypeError, match="not int"):
+        await loom.run("a", 3)  # pyright: ignore[reportArgumentType]
 
 
 async def test_pieces_are_told_as_they_come(loom: Loom) -> None:

@@ -355,6 +355,20 @@ def test_b12_pub_09_an_agent_that_may_pause_needs_a_durable_journal(
     assert folder.load(references=True).warnings == ()
 
 
+def test_a_faulty_tool_is_told_with_everything_else(folder: Folder) -> None:
+    """A function that cannot be a tool has its own place, beside the faults of the files."""
+    broken = (
+        '"""Outils."""\nfrom loom_ia.tools import tool\n\n\n@tool\ndef f(a):\n    """Fait."""\n'
+    )
+    folder.write("outils.py", broken)
+    folder.write("loom.yaml", ROOT + DURABLE + "imports: [outils]\n")
+    folder.write("agents/devis.yaml", AGENT.replace("HAIKU", "HAIK") + "tools: [{python: f}]\n")
+    problems = folder.problems(references=True)
+    assert "outils.py:5: f(a) — it has no type: annotate it, such as a: str" in problems
+    assert any("unknown model HAIK" in problem for problem in problems)
+    assert len(problems) == len(set(problems))
+
+
 def test_an_approval_that_the_agent_lifts_pauses_nothing(folder: Folder) -> None:
     """What the agent's file says replaces what the tool declares."""
     folder.write("outils.py", OUTILS)

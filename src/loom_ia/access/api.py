@@ -87,15 +87,23 @@ class Loom:
         store: Journal | None = None,
         models: Mapping[str, ModelClient] | None = None,
         clock: Clock | None = None,
+        references: bool = False,
     ) -> Self:
-        """Load `loom.yaml`; raises `ConfigError` with everything that is wrong in its files."""
+        """Load `loom.yaml`; raises `ConfigError` with everything that is wrong in its files.
+
+        With `references`, the modules of the user are imported at once, and their faults told with
+        the others; leave it out when some tools are registered later.
+        """
         from loom_ia.config.load import load_config
 
         durable = store.durable if store is not None else None
-        loaded = load_config(path, environ=environ, profile=profile, durable=durable)
+        loaded = load_config(
+            path, environ=environ, profile=profile, durable=durable, references=references
+        )
         return cls(loaded, store=store, models=models, clock=clock)
 
     async def __aenter__(self) -> Self:
+        self._instance.require_open()
         self.mount()
         return self
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from loom_ia.core.errors import RunExists, UnknownAgent, UnknownRun
+from loom_ia.core.errors import LoomClosed, RunExists, UnknownAgent, UnknownRun
 from loom_ia.core.ids import RunId, SessionId, TenantId
 from loom_ia.core.ports.artifacts import ArtifactStore
 from loom_ia.core.ports.clock import Clock
@@ -52,6 +52,7 @@ class Instance:
         default_factory=OrderedDict[tuple[TenantId, SessionId], SessionLog]
     )
     _homes: dict[RunId, SessionId] = field(default_factory=dict[RunId, SessionId])
+    _closed: bool = False
     _lock: HeldLock | None = None
     _pilot: Pilot | None = None
     _heart: Heart | None = None
@@ -74,6 +75,13 @@ class Instance:
             self._heart = Heart(self.pilot)
         return self._heart
 
+    def require_open(self) -> None:
+        """Raise `LoomClosed` once the instance was closed."""
+        if self._closed:
+            raise LoomClosed(
+                "this Loom was closed when its `async with` was left: make another one"
+            )
+
     def program(self, agent: str) -> Program:
         """Give an agent ready to be driven; raises `UnknownAgent` naming those that exist."""
         programs = self.programs()
@@ -88,6 +96,7 @@ class Instance:
 
     def log(self, session_id: SessionId, tenant_id: TenantId = DEFAULT_TENANT) -> SessionLog:
         """Give the log of a session, kept in memory while it is used often."""
+        self.require_open()
         key = (tenant_id, session_id)
         log = self._logs.get(key)
         if log is None:
@@ -167,6 +176,7 @@ class Instance:
                 job.cancel()
             await asyncio.gather(*late, return_exceptions=True)
         await self.strays.join(self.shutdown_timeout)
+        self._closed = True
         if self._heart is not None:
             await self._heart.stop()
         await self.journal.close()

@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from loom_ia.app.instance import Instance
 from loom_ia.core.errors import LoomError, NewerJournal, RunExists, RunMoved
@@ -285,6 +285,8 @@ def _said(message: str | Message) -> UserMessage:
         text = storable_text(message)
         mended = () if text == message else ("message",)
         return UserMessage(message=Message.text("user", text), mended=mended)
+    if not isinstance(cast("object", message), Message):
+        raise TypeError(f"a message is text or a Message, not {type(message).__name__}")
     safe, mended = storable(message.model_dump(mode="json"), "message")
     if not mended:
         return UserMessage(message=message)

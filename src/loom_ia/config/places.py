@@ -65,9 +65,12 @@ class Source:
         return Problem(self.file, self.line(path), self.text(path), template, params)
 
     def situate(self, path: KeyPath, error: ConfigError) -> Iterator[Problem]:
-        """Give the problems of `error`, which know no place, the place of `path`."""
+        """Give the problems of `error` that know no place the place of `path`."""
         for problem in error.problems:
-            yield replace(problem, file=self.file, line=self.line(path), path=self.text(path))
+            if problem.file:
+                yield problem
+            else:
+                yield replace(problem, file=self.file, line=self.line(path), path=self.text(path))
 
 
 def key_path(text: str) -> KeyPath:

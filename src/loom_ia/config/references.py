@@ -8,7 +8,7 @@ with `loom.` are ours. Modules are imported once, when a name is first asked for
 import difflib
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Final, Never, TypeGuard
@@ -45,11 +45,30 @@ _FAILED_AT: Final = "importing {name} failed with {error}: {text} ({where})"
 
 
 def is_tool(value: object) -> TypeGuard[Tool]:
-    """Whether `value` can be used as a tool."""
-    kind = type(value)
-    # The type first: asking an attribute of any object of a module may run anything.
-    callables = (getattr(kind, name, None) for name in ("check", "call"))
-    return all(map(callable, callables)) and isinstance(getattr(value, "spec", None), ToolSpec)
+    """Whether `value` can be used as a tool; one that has faults cannot."""
+    return _looks_like_a_tool(value) and not faults_of(value) and isinstance(_spec(value), ToolSpec)
+
+
+def faults_of(value: object) -> tuple[Problem, ...]:
+    """Give what keeps a function under `@tool` from being one, with its own place."""
+    if not _looks_like_a_tool(value):
+        return ()
+    from loom_ia.tools.signature import ToolDefinitionError
+
+    try:
+        _spec(value)
+    except ToolDefinitionError as error:
+        return error.problems
+    return ()
+
+
+def _looks_like_a_tool(value: object) -> bool:
+    # The type alone: asking an attribute of any object of a module may run anything.
+    return all(callable(getattr(type(value), name, None)) for name in ("check", "call"))
+
+
+def _spec(value: object) -> object:
+    return getattr(value, "spec", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +155,14 @@ class References:
         if self._siblings:
             self._siblings.close()
 
+    def shown(self, faults: Sequence[Problem]) -> Iterator[Problem]:
+        """Give the faults of a tool, in a file that is named from the folder."""
+        folder = self.folder.resolve()
+        for problem in faults:
+            file = Path(problem.file)
+            inside = problem.file and file.is_relative_to(folder)
+            yield replace(problem, file=str(file.relative_to(folder))) if inside else problem
+
     def _modules_with(self, name: str) -> Iterator[str]:
         for module in self._loaded:
             if name in vars(module):
@@ -148,7 +175,10 @@ class References:
 
     def _enter(self, module: ModuleType, name: str) -> Iterator[Problem]:
         for variable, value in list(vars(module).items()):
-            if not _is_public(variable) or not is_tool(value):
+            if not _is_public(variable):
+                continue
+            yield from self.shown(faults_of(value))
+            if not is_tool(value):
                 continue
             entry = _Named(value, f"{name}:{variable}")
             for word in dict.fromkeys((value.spec.name, variable)):

@@ -3,6 +3,7 @@
     LoomError
     ├── ConfigError            the configuration is at fault; lists every problem with its place
     ├── CallerError            the caller is at fault
+    │   ├── LoomClosed         used after it was left
     │   ├── UnknownAgent · UnknownRun · UnknownSession · UnknownApproval
     │   ├── UnknownArtifact
     │   ├── RunExists          (also a ValueError)
@@ -90,6 +91,10 @@ class ConfigError(LoomError):
 
 class CallerError(LoomError):
     """The caller asked for something that cannot be."""
+
+
+class LoomClosed(CallerError):
+    """A `Loom` was used after it was closed: make another one."""
 
 
 class UnknownAgent(CallerError):

@@ -51,7 +51,7 @@ async def open_desk(args: argparse.Namespace, *, mount: bool = True) -> AsyncGen
     A run can so be read or cancelled although the code of its tools is broken.
     """
     with variables(args) as env:
-        desk = Desk.from_config(config_path(args), profile=profile(args))
+        desk = Desk.from_config(config_path(args), profile=profile(args), references=mount)
         desk.env = env
         try:
             logging = desk.config.telemetry.logging

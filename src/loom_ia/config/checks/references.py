@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from loom_ia.config.project import Project
-from loom_ia.config.references import is_tool
+from loom_ia.config.references import faults_of, is_tool
 from loom_ia.core.errors import ConfigError, Problem
 
 
@@ -22,7 +22,10 @@ def check_references(project: Project) -> Iterator[Problem]:
             except ConfigError as error:
                 yield from agent.source.situate(path, error)
                 continue
-            if not is_tool(value):
+            if faults := faults_of(value):  # told already, unless its module is not imported
+                told = [problem for group in failures.values() for problem in group]
+                yield from (p for p in project.references.shown(faults) if p not in told)
+            elif not is_tool(value):
                 template = "{name} is of type {type}, not a tool (write @tool above the function)"
                 kind = type(value).__name__
                 yield agent.source.problem(path, template, name=tool.python, type=kind)
