@@ -1,5 +1,6 @@
 """Deciding as a human: one decision for each request, bound to the bytes that were shown."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -343,3 +344,37 @@ async def test_a_decision_is_flushed_before_it_is_told() -> None:
     syncs = spy.counts.syncs
     await approve(instance, ruling())
     assert spy.counts.syncs == syncs + 1
+
+
+async def test_an_old_yes_never_makes_a_call_again() -> None:
+    """A yes that does not say which question it answers is not one about another launch."""
+    office = Office()
+    office.tool = Hand(
+        action=lambda *_: asyncio.sleep(3600), on_unknown="pause", timeout=0.01, **SENDS
+    )
+    office.program = agent(office.model, office.tool)
+    office.instance = office.world.instance(office.program)
+    await office.open()
+    await approve(office.instance, ruling("c0.0", by="ada"))
+    assert (await office.resume()).status is Status.PAUSED
+    later = office.world.instance(office.program, "worker-3")
+    with pytest.raises(ApprovalStale, match="question 2"):
+        await approve(later, ruling("c0.0", by="bob"))
+    with pytest.raises(ApprovalStale, match="which is question 2"):
+        await approve(later, ruling("c0.0", question=1))
+    assert (await office.types()).count("approval.granted") == 1
+    assert await approve(later, ruling("c0.0", question=2)) == ("c0.0",)
+
+
+async def test_a_yes_to_the_only_question_needs_no_number() -> None:
+    """Who names neither call nor question answers the one that is open when he decides."""
+    office = Office()
+    office.tool = Hand(
+        action=lambda *_: asyncio.sleep(3600), on_unknown="pause", timeout=0.01, **SENDS
+    )
+    office.program = agent(office.model, office.tool)
+    office.instance = office.world.instance(office.program)
+    await office.open()
+    await approve(office.instance, ruling())
+    assert (await office.resume()).status is Status.PAUSED
+    assert await approve(office.world.instance(office.program, "worker-3"), ruling()) == ("c0.0",)

@@ -27,13 +27,17 @@ from loom_ia.engine.perform.approver import check_edited
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """A decision: who, why, and on which call (None: the only one that waits)."""
+    """A decision: who, why, and on which call (None: the only one that waits).
+
+    `question` is the number of the question about that call, as it was shown.
+    """
 
     run_id: RunId
     by: str
     call_id: CallId | None = None
     reason: str = ""
     session_id: SessionId | None = None
+    question: int | None = None
 
 
 async def approve(
@@ -57,7 +61,11 @@ async def approve(
             program = instance.program(run.header.agent)
             edited = await check_edited(call.name, arguments, call.call_id, program)
 
+    named = ruling.question is not None or ruling.call_id is None
+
     def granted(call: Call) -> Payload:
+        if call.was_granted and not named:
+            _refuse_old_yes(call)
         if arguments is not None and edited is None:  # it began to wait after the check
             raise ApprovalStale("the request about {call_id} just changed", call_id=call.call_id)
         return ApprovalGranted(
@@ -91,8 +99,10 @@ async def _decide(
 ) -> tuple[CallId, ...]:
     log, run = await instance.find(ruling.run_id, ruling.session_id)
     if run.outcome is None and ruling.call_id is None:
-        # Named now, so that a race never makes the decision about another call.
-        ruling = replace(ruling, call_id=_chosen(run, None, instance.clock.now()).call_id)
+        # Named now, so that a race never makes the decision about another call, or question.
+        call = _chosen(run, None, instance.clock.now())
+        asked = ruling.question or (call.question.number if call.question else None)
+        ruling = replace(ruling, call_id=call.call_id, question=asked)
     decided: list[CallId] = []
 
     def rule(run: RunState | None, now: datetime) -> Sequence[Payload]:
@@ -100,6 +110,7 @@ async def _decide(
         if run is None or run.outcome is not None:
             return ()
         call = _chosen(run, ruling.call_id, now)
+        _require_same_question(call, ruling)
         decided.append(call.call_id)
         return (fact(call),)
 
@@ -150,6 +161,27 @@ def _require_open(call: Call, now: datetime) -> None:
             call_id=call.call_id,
             expire_at=question.expire_at.isoformat(timespec="seconds"),
         )
+
+
+def _require_same_question(call: Call, ruling: Ruling) -> None:
+    number = call.question.number if call.question else 1
+    if ruling.question is not None and ruling.question != number:
+        raise ApprovalStale(
+            "question {asked} about {call_id} is not the open one, which is question {number}",
+            asked=ruling.question,
+            call_id=call.call_id,
+            number=number,
+        )
+
+
+def _refuse_old_yes(call: Call) -> None:
+    """Refuse a yes that does not say to which question: it may have been given already."""
+    raise ApprovalStale(
+        "{call_id} was granted before, and its end is not known: to have it made again, say that "
+        "you answer question {number} (question in Python, --question on the command line)",
+        call_id=call.call_id,
+        number=call.question.number if call.question else 1,
+    )
 
 
 def _refuse_second(call_id: CallId, by: str, at: datetime) -> None:

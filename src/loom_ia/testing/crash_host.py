@@ -104,6 +104,7 @@ class RepeatableLoom(Loom):
         reason: str = "",
         arguments: JsonObject | None = None,
         session_id: SessionId | None = None,
+        question: int | None = None,
         resume: bool = True,
     ) -> tuple[CallId, ...]:
         """Grant a call that waits, unless an earlier life did."""
@@ -115,6 +116,7 @@ class RepeatableLoom(Loom):
                 reason=reason,
                 arguments=arguments,
                 session_id=session_id,
+                question=question,
                 resume=resume,
             )
         except (ApprovalStale, UnknownApproval):
@@ -130,6 +132,7 @@ class RepeatableLoom(Loom):
         by: str = "python",
         reason: str = "",
         session_id: SessionId | None = None,
+        question: int | None = None,
         resume: bool = True,
     ) -> tuple[CallId, ...]:
         """Refuse a call that waits, unless an earlier life did."""
@@ -140,6 +143,7 @@ class RepeatableLoom(Loom):
                 by=by,
                 reason=reason,
                 session_id=session_id,
+                question=question,
                 resume=resume,
             )
         except (ApprovalStale, UnknownApproval):

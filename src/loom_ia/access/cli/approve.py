@@ -32,6 +32,7 @@ def execute(args: argparse.Namespace) -> int:
             reason=args.reason,
             arguments=edited,
             session_id=args.session,
+            question=args.question,
             resume=False,
         )
 

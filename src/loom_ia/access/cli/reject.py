@@ -21,6 +21,7 @@ def execute(args: argparse.Namespace) -> int:
             by=by,
             reason=args.reason,
             session_id=args.session,
+            question=args.question,
             resume=False,
         )
 

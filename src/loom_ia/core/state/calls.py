@@ -50,7 +50,8 @@ class Question(Evolving):
     """What a human must answer about a call.
 
     `digest` identifies the exact tool and arguments that were shown; `launches` how often the call
-    had been launched when it was asked, so that an answer never covers a later launch.
+    had been launched when it was asked, so that an answer never covers a later launch. `number`
+    counts the questions about the same call, from 1 on.
     """
 
     kind: QuestionKind
@@ -60,6 +61,7 @@ class Question(Evolving):
     asked_at: datetime
     expire_at: datetime | None
     launches: int
+    number: int = 1
     verdict: Verdict | None = None
 
     @property
@@ -73,7 +75,8 @@ class Call(Evolving):
     """One call of a tool. `arguments` are those that will run, edits by a human included.
 
     `problem` tells why the arguments cannot run; `edited` names the fields that a human changed;
-    `remembered` is what the journal keeps of an effect that happened before its result was known.
+    `remembered` is what the journal keeps of an effect that happened before its result was known;
+    `was_granted` tells that an earlier question about it was answered by yes.
     """
 
     call_id: CallId
@@ -89,6 +92,7 @@ class Call(Evolving):
     output: ToolOutput | None = None
     unknown: bool = False
     remembered: ToolOutput | None = None
+    was_granted: bool = False
 
     @property
     def is_settled(self) -> bool:
@@ -113,14 +117,18 @@ class Call(Evolving):
 
     def asked(self, question: Question) -> "Call":
         """Put a question; an unknown end is forgotten until it is answered."""
-        return self.but(question=question, output=None, unknown=False)
+        number = self.question.number + 1 if self.question else 1
+        return self.but(question=question.but(number=number), output=None, unknown=False)
 
     def answered(self, verdict: Verdict, edited: JsonObject | None) -> "Call":
         """Take the first answer to an open question; a later one changes nothing."""
         question = self.question
         if question is None or not question.is_open:
             return self
-        call = self.but(question=question.but(verdict=verdict))
+        call = self.but(
+            question=question.but(verdict=verdict),
+            was_granted=self.was_granted or isinstance(verdict, Granted),
+        )
         if edited is None:
             return call
         before = {name: canonical(value) for name, value in self.arguments.items()}

@@ -16,7 +16,8 @@ from loom_ia.core.state.run import Completed, Failed, RunState, Status
 class PendingApproval(Value):
     """A call that waits for a human: what he is shown of it.
 
-    `kind` is `unknown_effect` when the call was interrupted and may have taken effect.
+    `kind` is `unknown_effect` when the call was interrupted and may have taken effect. `question`
+    counts the questions about the same call, from 1 on.
     """
 
     run_id: RunId
@@ -24,6 +25,7 @@ class PendingApproval(Value):
     tool_name: str
     arguments: JsonObject
     kind: QuestionKind = "approve"
+    question: int = 1
     reason: str = ""
     scope: Literal["approve"] = "approve"
     expire_at: datetime | None = None
@@ -69,6 +71,7 @@ def pending_approval(run_id: RunId, call: Call) -> PendingApproval:
         tool_name=call.name,
         arguments=question.arguments,
         kind=question.kind,
+        question=question.number,
         reason=question.reason,
         expire_at=question.expire_at,
     )
