@@ -246,7 +246,7 @@ class Scene:
         """Decide as a human would, by the number that is shown."""
         number = call.arguments["n"]
         assert isinstance(number, int)
-        ruling = Ruling(run_id, "ada", call.call_id, reason=f"because of {number}")
+        ruling = Ruling(run_id, "ada", call.address, reason=f"because of {number}")
         try:
             match number // 6 % 4:
                 case _ if call.launches > 1:  # it was tried twice

@@ -233,20 +233,16 @@ class Loom:
         reason: str = "",
         arguments: JsonObject | None = None,
         session_id: SessionId | None = None,
-        question: int | None = None,
         resume: bool = True,
     ) -> tuple[CallId, ...]:
         """Grant a call that waits.
 
         `resume` goes on with the run in the background once none waits; without it the decision is
         only written. `call_id` may be left out when one call waits. `arguments` replaces those that
-        were shown and needs `call_id`. `question` says which question is answered, as
-        `PendingApproval` shows it: it is needed beside `call_id` for a call that was granted before
-        and whose end is not known, so that an old yes never makes it again. Returns the call
-        decided, nothing when the run is over. Raises `UnknownApproval`, `ApprovalStale`,
-        `DecisionRefused`; nothing is written then.
+        were shown and needs `call_id`. Returns the call decided, nothing when the run is over.
+        Raises `UnknownApproval`, `ApprovalStale`, `DecisionRefused`; nothing is written then.
         """
-        ruling = Ruling(run_id, by, call_id, reason, session_id, question)
+        ruling = Ruling(run_id, by, call_id, reason, session_id)
         decided = await approvals.approve(self._instance, ruling, arguments=arguments)
         if resume:
             self._go_on(run_id, decided)
@@ -260,11 +256,10 @@ class Loom:
         by: str = "python",
         reason: str = "",
         session_id: SessionId | None = None,
-        question: int | None = None,
         resume: bool = True,
     ) -> tuple[CallId, ...]:
         """Refuse a call that waits; the model reads the reason. Otherwise as `approve`."""
-        ruling = Ruling(run_id, by, call_id, reason, session_id, question)
+        ruling = Ruling(run_id, by, call_id, reason, session_id)
         decided = await approvals.reject(self._instance, ruling)
         if resume:
             self._go_on(run_id, decided)

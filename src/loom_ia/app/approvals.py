@@ -29,7 +29,7 @@ from loom_ia.engine.perform.approver import check_edited
 class Ruling:
     """A decision: who, why, and on which call (None: the only one that waits).
 
-    `question` is the number of the question about that call, as it was shown.
+    `call_id` is the one that was shown with the request.
     """
 
     run_id: RunId
@@ -37,7 +37,6 @@ class Ruling:
     call_id: CallId | None = None
     reason: str = ""
     session_id: SessionId | None = None
-    question: int | None = None
 
 
 async def approve(
@@ -56,16 +55,12 @@ async def approve(
     edited: JsonObject | None = None
     if arguments is not None:
         _, run = await instance.find(ruling.run_id, ruling.session_id)
-        call = run.call(ruling.call_id or "")
+        call = _at(run, ruling.call_id or "")
         if call is not None and call.awaits_answer:
             program = instance.program(run.header.agent)
             edited = await check_edited(call.name, arguments, call.call_id, program)
 
-    named = ruling.question is not None or ruling.call_id is None
-
     def granted(call: Call) -> Payload:
-        if call.was_granted and not named:
-            _refuse_old_yes(call)
         if arguments is not None and edited is None:  # it began to wait after the check
             raise ApprovalStale("the request about {call_id} just changed", call_id=call.call_id)
         return ApprovalGranted(
@@ -100,9 +95,7 @@ async def _decide(
     log, run = await instance.find(ruling.run_id, ruling.session_id)
     if run.outcome is None and ruling.call_id is None:
         # Named now, so that a race never makes the decision about another call, or question.
-        call = _chosen(run, None, instance.clock.now())
-        asked = ruling.question or (call.question.number if call.question else None)
-        ruling = replace(ruling, call_id=call.call_id, question=asked)
+        ruling = replace(ruling, call_id=_chosen(run, None, instance.clock.now()).address)
     decided: list[CallId] = []
 
     def rule(run: RunState | None, now: datetime) -> Sequence[Payload]:
@@ -110,8 +103,7 @@ async def _decide(
         if run is None or run.outcome is not None:
             return ()
         call = _chosen(run, ruling.call_id, now)
-        _require_same_question(call, ruling)
-        decided.append(call.call_id)
+        decided.append(call.address)
         return (fact(call),)
 
     try:
@@ -124,7 +116,7 @@ async def _decide(
 
 def _chosen(run: RunState, call_id: CallId | None, now: datetime) -> Call:
     pending = run.pending
-    names = ", ".join(f"{call.call_id} ({call.name})" for call in pending) or "none"
+    names = ", ".join(f"{call.address} ({call.name})" for call in pending) or "none"
     if call_id is None:
         if len(pending) > 1:
             raise ApprovalStale(
@@ -134,7 +126,7 @@ def _chosen(run: RunState, call_id: CallId | None, now: datetime) -> Call:
             )
         call = pending[0] if pending else None
     else:
-        call = run.call(call_id)
+        call = _at(run, call_id)
     if call_id is None and call is None:
         raise UnknownApproval("no call of run {run_id} waits for a decision", run_id=run.run_id)
     if call is None or call.question is None:
@@ -163,25 +155,20 @@ def _require_open(call: Call, now: datetime) -> None:
         )
 
 
-def _require_same_question(call: Call, ruling: Ruling) -> None:
-    number = call.question.number if call.question else 1
-    if ruling.question is not None and ruling.question != number:
+def _at(run: RunState, address: str) -> Call | None:
+    """Find the call whose question is answered under this name, else the call of this id."""
+    call = next((call for call in run.table if call.address == address), None)
+    if call is not None:
+        return call
+    call = run.call(address)
+    if call is not None and call.awaits_answer:
         raise ApprovalStale(
-            "question {asked} about {call_id} is not the open one, which is question {number}",
-            asked=ruling.question,
+            "{call_id} was granted before, and its end is not known: to decide whether it is made "
+            "again, answer about {address}",
             call_id=call.call_id,
-            number=number,
+            address=call.address,
         )
-
-
-def _refuse_old_yes(call: Call) -> None:
-    """Refuse a yes that does not say to which question: it may have been given already."""
-    raise ApprovalStale(
-        "{call_id} was granted before, and its end is not known: to have it made again, say that "
-        "you answer question {number} (question in Python, --question on the command line)",
-        call_id=call.call_id,
-        number=call.question.number if call.question else 1,
-    )
+    return call
 
 
 def _refuse_second(call_id: CallId, by: str, at: datetime) -> None:

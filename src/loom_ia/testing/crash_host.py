@@ -104,7 +104,6 @@ class RepeatableLoom(Loom):
         reason: str = "",
         arguments: JsonObject | None = None,
         session_id: SessionId | None = None,
-        question: int | None = None,
         resume: bool = True,
     ) -> tuple[CallId, ...]:
         """Grant a call that waits, unless an earlier life did."""
@@ -116,7 +115,6 @@ class RepeatableLoom(Loom):
                 reason=reason,
                 arguments=arguments,
                 session_id=session_id,
-                question=question,
                 resume=resume,
             )
         except (ApprovalStale, UnknownApproval):
@@ -132,7 +130,6 @@ class RepeatableLoom(Loom):
         by: str = "python",
         reason: str = "",
         session_id: SessionId | None = None,
-        question: int | None = None,
         resume: bool = True,
     ) -> tuple[CallId, ...]:
         """Refuse a call that waits, unless an earlier life did."""
@@ -143,7 +140,6 @@ class RepeatableLoom(Loom):
                 by=by,
                 reason=reason,
                 session_id=session_id,
-                question=question,
                 resume=resume,
             )
         except (ApprovalStale, UnknownApproval):
@@ -172,7 +168,10 @@ class RepeatableLoom(Loom):
             for event in await self.events(run_id)
             if isinstance(event.payload, ApprovalGranted | ApprovalRejected)
         ]
-        return bool(decided) if call_id is None else call_id in decided
+        if call_id is None:
+            return bool(decided)
+        call, _, number = call_id.partition("~")
+        return decided.count(call) >= int(number or 1)
 
 
 class Host:

@@ -32,7 +32,6 @@ def execute(args: argparse.Namespace) -> int:
             reason=args.reason,
             arguments=edited,
             session_id=args.session,
-            question=args.question,
             resume=False,
         )
 

@@ -17,12 +17,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--call", metavar="ID", help=_("the call; may be left out when only one waits")
     )
-    parser.add_argument(
-        "--question",
-        metavar="N",
-        type=int,
-        help=_("which question about the call, when it was asked more than once"),
-    )
     parser.add_argument("--by", metavar="NAME", help=_("who decides (default: the local user)"))
     parser.add_argument("--reason", metavar="TEXT", default="", help=_("why; the journal keeps it"))
     parser.add_argument(

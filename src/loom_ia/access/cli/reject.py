@@ -21,7 +21,6 @@ def execute(args: argparse.Namespace) -> int:
             by=by,
             reason=args.reason,
             session_id=args.session,
-            question=args.question,
             resume=False,
         )
 

@@ -95,6 +95,18 @@ class Call(Evolving):
     was_granted: bool = False
 
     @property
+    def address(self) -> str:
+        """The name under which its open question is answered.
+
+        It is the id of the call, and another name once an earlier question was answered by yes, so
+        that the same yes, sent again, never has the call made again.
+        """
+        question = self.question
+        if question is None or not self.was_granted or not question.is_open:
+            return self.call_id
+        return f"{self.call_id}~{question.number}"
+
+    @property
     def is_settled(self) -> bool:
         """Whether the model can be told a result."""
         return self.output is not None

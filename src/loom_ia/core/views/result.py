@@ -16,8 +16,9 @@ from loom_ia.core.state.run import Completed, Failed, RunState, Status
 class PendingApproval(Value):
     """A call that waits for a human: what he is shown of it.
 
-    `kind` is `unknown_effect` when the call was interrupted and may have taken effect. `question`
-    counts the questions about the same call, from 1 on.
+    `call_id` is what a decision gives back: the id of the call, followed by `~2` and so on when it
+    was granted before. `kind` is `unknown_effect` when the call was interrupted and may have taken
+    effect.
     """
 
     run_id: RunId
@@ -25,7 +26,6 @@ class PendingApproval(Value):
     tool_name: str
     arguments: JsonObject
     kind: QuestionKind = "approve"
-    question: int = 1
     reason: str = ""
     scope: Literal["approve"] = "approve"
     expire_at: datetime | None = None
@@ -67,11 +67,10 @@ def pending_approval(run_id: RunId, call: Call) -> PendingApproval:
         )
     return PendingApproval(
         run_id=run_id,
-        call_id=call.call_id,
+        call_id=call.address,
         tool_name=call.name,
         arguments=question.arguments,
         kind=question.kind,
-        question=question.number,
         reason=question.reason,
         expire_at=question.expire_at,
     )
