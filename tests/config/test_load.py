@@ -97,7 +97,8 @@ def test_pub_27_a_prompt_may_hold_braces(folder: Folder) -> None:
 
 ROOT_PROBLEMS = [
     ("version: 1\nversion: 1\n", "loom.yaml:2: the key version is written twice, first at line 1"),
-    ("models: []\n", "loom.yaml:1: version — this key is required"),
+    ("models: []\n", "loom.yaml:1: version — this key is required (write version: 1)"),
+    ("", "loom.yaml:1: version — this key is required (write version: 1)"),
     ("version: 2\n", "loom.yaml:1: version — must be 1, not 2"),
     ("version: '1'\n", 'loom.yaml:1: version — must be 1, not "1"'),
     ("version: 1\nprofile: test\n",
@@ -162,6 +163,8 @@ AGENT_PROBLEMS = [
     (AGENT + "tools:\n  - python: x\n    idempotent: yes\n",
      'agents/devis.yaml:5: tools[0].idempotent — must be true or false, not "yes" (YAML 1.2 has no other booleans)'),
     (AGENT + "tools:\n  - {}\n", "agents/devis.yaml:4: tools[0].python — this key is required"),
+    (AGENT + "tools: [prix_ttc]\n",
+     'agents/devis.yaml:3: tools[0] — must be a mapping, not "prix_ttc" (write - python: prix_ttc)'),
     (AGENT + "tools:\n  - python: x\n  - python: x\n",
      "agents/devis.yaml:5: tools[1].python — the tool x is already named at agents/devis.yaml:4"),
     (AGENT + "approval: {on_expire: deny}\n",
@@ -345,7 +348,7 @@ def test_b12_pub_09_an_agent_that_may_pause_needs_a_durable_journal(
     folder.write("outils.py", OUTILS)
     folder.write("agents/devis.yaml", AGENT + f"tools:\n  - {tool}\n")
     folder.write("loom.yaml", ROOT + "imports: [outils]\n")
-    said = f"agents/devis.yaml:4: tools[0].{key} — envoyer may wait for a human, and the memory backend forgets the run when the process ends (use jsonl or sqlite under storage.events, or the dev profile)"
+    said = f"agents/devis.yaml:4: tools[0].{key} — envoyer may wait for a human, and the memory backend forgets the run when the process ends (use jsonl or sqlite under storage.events; only the dev profile accepts it)"
     assert folder.problems(references=True) == [said]
     assert folder.problems(profile="prod", references=True) == [said]
     loaded = folder.load(profile="dev", references=True)

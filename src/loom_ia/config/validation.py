@@ -17,6 +17,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from loom_ia.config.availability import (
+    AGENT,
     ALTERNATIVES,
     EXPLAINED_KEYS,
     UNAVAILABLE_KEYS,
@@ -50,12 +51,15 @@ _EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
 )
 _QUOTE: Final = "must be text, not {value} (put it in quotes)"
 _BOOLEAN: Final = "must be true or false, not {value} (YAML 1.2 has no other booleans)"
+_REQUIRED_VERSION: Final = "this key is required (write version: 1)"
+_NOT_A_TOOL: Final = "must be a mapping, not {value} (write - python: {name})"
 _NOT_AVAILABLE: Final = "not available in this version"
 _ONLY: Final = "must be {expected}, not {value}"
 _VALUE_NOT_AVAILABLE: Final = "{value} is not available in this version (available: {expected})"
 _UNKNOWN_NEAR: Final = "unknown key (did you mean {suggestion}?)"
 _UNKNOWN: Final = "unknown key (known keys: {known})"
 _LONGEST_VALUE: Final = 60
+_TOOL: Final[Pattern] = (*AGENT, "tools", "*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +195,10 @@ def _wrong_value(error: ErrorDetails, pattern: Pattern) -> tuple[str, dict[str, 
             return _VALUE_NOT_AVAILABLE, params
         if ", " not in expected:
             return _ONLY, params
+    elif kind == "missing" and pattern == ("version",):
+        return _REQUIRED_VERSION, params
+    elif kind == "model_type" and pattern == _TOOL and isinstance(value, str):
+        return _NOT_A_TOOL, {**params, "name": value}
     elif kind == "string_type" and isinstance(value, int | float):
         return _QUOTE, params
     elif kind == "bool_type" and isinstance(value, str):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from loom_ia.access.cli import terminal
-from tests.access.cli.conftest import Desk, Shell
+from loom_ia.access.cli import arguments, terminal
+from tests.access.cli.conftest import Desk, Outcome, Shell
 
 ECHO = ("run", "echo", "bonjour")
 
@@ -43,6 +43,42 @@ def test_a_signal_hands_the_run_back(
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err.decode()) == (code, b"", said)
     assert shell.run("cancel", "r1").code == 0
+
+
+STUBBORN = """\
+import time
+from pathlib import Path
+
+from loom_ia.tools import tool
+
+
+@tool(side_effects="irreversible")
+def envoyer(a: str, corps: str) -> str:
+    "Envoie un message, sans hâte."
+    Path(__file__).with_name("parti.txt").touch()
+    time.sleep(60)
+    return "envoyé"
+"""
+
+
+def test_a_tool_that_cannot_be_cut_is_waited_for(mail: Path) -> None:
+    """Ctrl-C says what it waits for, and for how long at most; a second one leaves at once."""
+    (mail / "outils.py").write_text(STUBBORN, "utf-8")
+    process = Shell(mail).start("run", "un", "bonjour", "--run-id", "r1")
+    assert process.stderr is not None
+    limit = time.monotonic() + 30
+    while not (mail / "parti.txt").exists():
+        assert time.monotonic() < limit, "the tool did not begin"
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr.readline().startswith(b"Interrupted: the run can be resumed with ")
+    assert process.stderr.readline() == (
+        b"Waiting for the tool under way, which cannot be cut: at most 30 s "
+        b"(execution.shutdown_timeout). Ctrl-C again leaves at once.\n"
+    )
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=20) == (b"", b"")
+    assert process.returncode == 130
 
 
 def test_pub_09_a_killed_run_is_resumed_by_its_id_alone(mail: Path) -> None:
@@ -149,9 +185,13 @@ def test_the_message_may_come_from_standard_input(mail: Path) -> None:
         (("cancel", "r9"), "there is no run r9"),
         (("run", "echo", "x", "--run-id", "../x"), "cannot be used"),
         (("--config", "none.yaml", "validate"), "none.yaml: "),
-        ((), "required"),
+        ((), "usage: loom"),
+        (("--config", "none.yaml"), "usage: loom"),
+        (("--nothing",), "unrecognized arguments: --nothing"),
         (("run", "echo"), "required: MESSAGE"),
-        (("dance",), "invalid choice: 'dance'"),
+        (("zzz",), "there is no command zzz (commands: init, validate, "),
+        (("--lang", "en", "valdate"), "there is no command valdate (did you mean validate?)\n"),
+        (("help", "dance"), "there is no command dance"),
         (("run", "echo", "x", "--json", "--stream"), "not allowed with argument"),
         (("--profile", "test", "validate"), "invalid choice: 'test'"),
     ],
@@ -162,6 +202,23 @@ def test_what_cannot_be_done_exits_with_2(loom: Desk, words: tuple[str, ...], sa
     assert (done.code, done.out) == (2, "")
     assert said in done.err
     assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("command", arguments.NOT_YET)
+def test_a_command_to_come_is_told_in_one_line(loom: Desk, command: str) -> None:
+    """A command of the language that this version has not is neither unknown nor a usage error."""
+    said = f"Error      : loom {command} is not available in this version\n"
+    for words in ((command,), ("--profile", "dev", command, "x", "--reload"), ("help", command)):
+        assert loom(*words) == Outcome(2, "", said)
+
+
+def test_help_may_be_asked_with_a_word(loom: Desk) -> None:
+    """`loom help` is `loom --help`, with a command too; `loom` alone says the same and refuses."""
+    asked = loom("--help")
+    assert asked.code == 0
+    assert loom("help") == asked
+    assert loom("--lang", "en", "help", "run") == loom("run", "--help")
+    assert loom() == Outcome(2, "", asked.out)
 
 
 def test_usage_errors_are_said_in_french(loom: Desk) -> None:

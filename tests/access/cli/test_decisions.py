@@ -25,6 +25,25 @@ def test_f1_a_pause_prints_the_command_to_type(mail: Path, lang: str, waiting: s
     assert "\u202e" not in done.err
 
 
+@pytest.mark.parametrize("shape", [(), ("--stream",)])
+def test_a_journal_in_memory_promises_no_decision(loom: Desk, shape: tuple[str, ...]) -> None:
+    """No command that cannot work is shown: the run is forgotten, and the remedy is said."""
+    config = loom.folder / "loom.yaml"
+    text = config.read_text("utf-8").replace("{backend: jsonl, path: data}", "{}")
+    config.write_text(text, "utf-8")
+    done = loom("--profile", "dev", "run", "un", "bonjour", *shape)
+    assert done.code == 1
+    assert "loom " not in done.err
+    assert "Waiting    : envoyer (" in done.err
+    assert done.err.endswith(
+        "Forgotten  : the journal in memory forgets the run when this command ends "
+        "(use jsonl or sqlite under storage.events)\n"
+    )
+    failed = loom("--profile", "dev", "run", "panne", "bonjour", *shape)
+    assert "Forgotten  : " in failed.err
+    assert "loom resume" not in failed.err
+
+
 def test_f2_approve_acts_once_and_goes_on(mail: Path) -> None:
     """The tool acts once, the run is completed, and the journal says who granted it."""
     shell = Shell(mail)

@@ -122,7 +122,31 @@ def test_b12_the_dev_profile_accepts_and_warns(loom: Desk) -> None:
     warnings = [line for line in done.out.splitlines() if line.startswith("Warning    : ")]
     assert len(warnings) == 2
     assert "agents[un].tools[0].python — envoyer may wait for a human" in warnings[0]
+    assert "or the dev profile" not in done.out
     assert done.out.endswith("5 agent(s) mounted without error, 2 warning(s).\n")
+
+
+@pytest.mark.parametrize(
+    ("lang", "said"),
+    [
+        (
+            "en",
+            "Warning    : there is no agent (write bots/<name>.yaml, or a first project with loom init)\n",
+        ),
+        (
+            "fr",
+            "Attention  : il n'y a aucun agent (écrivez bots/<name>.yaml, ou un premier projet avec loom init)\n",
+        ),
+    ],
+)
+def test_a_project_without_agent_is_told(loom: Desk, lang: str, said: str) -> None:
+    """A folder of agents that is empty is sound, and a warning says what to write there."""
+    (loom.folder / "bots").mkdir()
+    (loom.folder / "loom.yaml").write_text("version: 1\nagents_dir: bots\n", "utf-8")
+    done = loom("--lang", lang, "validate")
+    assert (done.code, done.err) == (0, "")
+    assert said in done.out
+    assert done.out.splitlines()[-1].startswith("0 agent(s) m")
 
 
 FAULTY = """\

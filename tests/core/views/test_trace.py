@@ -1,5 +1,6 @@
 """The tree of a run, from nothing but its events."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -25,6 +26,7 @@ from loom_ia.core.model.content import TextBlock, ToolCallBlock, ToolOutput
 from loom_ia.core.model.tooling import arguments_digest
 from loom_ia.core.views.trace import Trace, TraceReader, trace_of
 from loom_ia.core.views.trace_items import ModelItem, ToolItem
+from loom_ia.core.views.trace_text import trace_lines
 from tests.builders import DAWN, placed, said
 
 DIGEST = arguments_digest("send", {"to": "x"})
@@ -106,6 +108,33 @@ def test_a_call_launched_again_is_two_items() -> None:
     )
     assert (_tool(tree, 1).outcome, _tool(tree, 1).resumed) == (None, False)
     assert (_tool(tree, 2).outcome, _tool(tree, 2).resumed) == ("ok", True)
+
+
+def test_each_approval_stands_under_the_launch_that_it_led_to() -> None:
+    """A call that was asked about again shows the first answer first and the second one second."""
+    again = ASKED.model_copy(update={"kind": "unknown_effect"})
+    first = ApprovalGranted(
+        call_id="c1", tool_name="send", digest=DIGEST, by="cli:a", arguments=None
+    )
+    second = first.model_copy(update={"by": "cli:b"})
+    before: tuple[Payload, ...] = (ASKED, first, StepStarted(step_no=2, effect="tool_batch"))
+    waiting = _tree(*before, CALLED, again)
+    assert [a.verdict for a in _tool(waiting, 1).approvals] == ["granted", None]
+    step = StepStarted(step_no=3, effect="tool_batch")
+    tree = _tree(*before, CALLED, again, second, step, CALLED, DONE)
+    assert [[a.by for a in _tool(tree, place).approvals] for place in (1, 2)] == [
+        ["cli:a"],
+        ["cli:b"],
+    ]
+
+
+def test_the_faults_of_a_call_are_told_apart() -> None:
+    """Lines of an error that are put on one are parted by semicolons; `full` keeps them."""
+    output = ToolOutput.of_error("Wrong:\nht — missing\ntva — not a number")
+    tree = _tree(ToolCompleted(call_id="c1", tool_name="send", output=output))
+    assert "Wrong: ht — missing; tva — not a number" in str(tree)
+    full = "\n".join(line.text for line in trace_lines(tree, full=True))
+    assert re.search(r"Wrong:\n +ht — missing\n +tva", full)
 
 
 def test_a_pause_shows_what_waits() -> None:

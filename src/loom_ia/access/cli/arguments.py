@@ -5,18 +5,38 @@ to declare its own options.
 """
 
 import argparse
+import difflib
 import os
 import shlex
+import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from itertools import takewhile
-from typing import Any, Final, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
+from loom_ia.core.errors import CallerError
 from loom_ia.i18n import LANGUAGES, lookup
 from loom_ia.i18n import translate as _
 
 CONFIG: Final = "loom.yaml"
+
+NOT_YET: Final = (
+    "serve",
+    "mcp",
+    "worker",
+    "replay",
+    "eval",
+    "keys",
+    "storage",
+    "retention",
+    "state",
+)
+"""The commands that Loom-IA will have, and that this version has not."""
+
+_HELP: Final = "help"
+_WITH_VALUE: Final = frozenset({"--config", "--profile", "--env-file", "--lang"})
+_AT_ONCE: Final = frozenset({"-h", "--help", "--version"})
 
 ARGPARSE_TEXTS: Final = frozenset(
     {
@@ -68,9 +88,25 @@ class Commands(Protocol):
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    """Read the words of the command line; exits as argparse does on a fault."""
+    """Read the words of the command line; exits as argparse does on a fault.
+
+    Without a command the help is shown on standard error. Raises `CallerError` for a command that
+    is not known, or not there yet.
+    """
+    words = list(words)
+    position = _command(words)
+    if position is not None and words[position] == _HELP:
+        words = [*words[:position], *words[position + 1 :], "--help"]
+        position = _command(words)
+    if position is not None and words[position] not in commands():
+        _refuse(words[position])
     with _argparse_speaks():
-        return _parser(words).parse_args(words)
+        parser = _parser(words)
+        args = parser.parse_args(words)
+        if args.command is None:
+            parser.print_help(sys.stderr)
+            parser.exit(2)
+        return args
 
 
 def asked_language(words: Sequence[str]) -> str | None:
@@ -141,6 +177,32 @@ def command_line(args: argparse.Namespace, *words: str) -> str:
     return shlex.join(["loom", *given, *words])
 
 
+def _command(words: Sequence[str]) -> int | None:
+    """Find where the command stands; None when there is none, or when it does not matter."""
+    position = 0
+    while position < len(words) and words[position].startswith("-"):
+        if words[position] in _AT_ONCE or words[position] == "--":
+            return None
+        position += 2 if words[position] in _WITH_VALUE else 1
+    return position if position < len(words) else None
+
+
+def _refuse(word: str) -> NoReturn:
+    if word in NOT_YET:
+        raise CallerError("loom {command} is not available in this version", command=word)
+    known = [*commands(), _HELP]
+    near = difflib.get_close_matches(word.lower(), [*known, *NOT_YET], n=1)
+    if near:
+        raise CallerError(
+            "there is no command {command} (did you mean {suggestion}?)",
+            command=word,
+            suggestion=near[0],
+        )
+    raise CallerError(
+        "there is no command {command} (commands: {known})", command=word, known=", ".join(known)
+    )
+
+
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser = _plain(
         prog="loom",
@@ -151,9 +213,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     _add_globals(parser)
     parser.add_argument("--version", action=_Version, nargs=0, help=_("show the version and exit"))
-    group = parser.add_subparsers(
-        title=_("commands"), dest="command", metavar="COMMAND", required=True
-    )
+    group = parser.add_subparsers(title=_("commands"), dest="command", metavar="COMMAND")
     for name, summary in commands().items():
         command = add_command(group, name, summary)
         if name in words:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from loom_ia.access.api import Loom
 from loom_ia.access.cli.arguments import command_line, config_path, profile
+from loom_ia.access.cli.summary import forgotten
 from loom_ia.access.cli.terminal import STANDARD_ERROR, say
 from loom_ia.access.cli.variables import advised_against, variables
 from loom_ia.config.env import EnvFile
@@ -21,6 +22,9 @@ from loom_ia.i18n import translate as _
 from loom_ia.telemetry import configure_logging
 
 TERMINATED: Final = 143
+
+_PATIENCE: Final = 0.3
+"""Seconds that a stop may take before it is said what it waits for."""
 
 
 class Desk(Loom):
@@ -53,14 +57,32 @@ async def open_desk(args: argparse.Namespace, *, mount: bool = True) -> AsyncGen
     with variables(args) as env:
         desk = Desk.from_config(config_path(args), profile=profile(args), references=mount)
         desk.env = env
+        waiting: asyncio.TimerHandle | None = None
         try:
             logging = desk.config.telemetry.logging
             configure_logging(logging.level, logging.format, STANDARD_ERROR)
             if mount:
                 desk.mount()
             yield desk
+        except asyncio.CancelledError:
+            waiting = asyncio.get_running_loop().call_later(_PATIENCE, _tell_waiting, desk)
+            raise
         finally:
-            await desk.aclose()
+            try:
+                await desk.aclose()
+            finally:
+                if waiting is not None:
+                    waiting.cancel()
+
+
+def _tell_waiting(desk: Desk) -> None:
+    say(
+        _(
+            "Waiting for the tool under way, which cannot be cut: at most {seconds:g} s "
+            "(execution.shutdown_timeout). Ctrl-C again leaves at once.",
+            seconds=desk.config.execution.shutdown_timeout,
+        )
+    )
 
 
 @asynccontextmanager
@@ -76,7 +98,9 @@ async def resumable(
         except LoomError:
             say(_("Interrupted: the run had not begun, nothing was written."))
             raise asyncio.CancelledError from None
-        if run.is_open:
+        if run.is_open and not desk.store.durable:
+            say(_("Interrupted: {reason}", reason=forgotten()))
+        elif run.is_open:
             command = command_line(args, "resume", run_id)
             say(_("Interrupted: the run can be resumed with {command}", command=command))
         raise

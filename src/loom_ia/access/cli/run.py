@@ -57,11 +57,11 @@ async def _run(args: argparse.Namespace, message: str) -> int:
         if not args.stream:
             async with watched(desk, args, run_id, home):
                 result = await desk.run(args.agent, message, session_id=args.session, run_id=run_id)
-            return tell(result, args)
+            return tell(result, args, durable=desk.store.durable)
         await _stream(desk, args, message, run_id)
         result = await desk.result(run_id, session_id=home)
         if not (args.quiet and result.ok):
-            tell_status(result, args)
+            tell_status(result, args, durable=desk.store.durable)
         return exit_code(result)
 
 

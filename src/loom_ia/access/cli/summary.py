@@ -26,20 +26,26 @@ def exit_code(result: RunResult) -> int:
     return COMPLETED if result.ok else NOT_COMPLETED
 
 
-def tell(result: RunResult, args: argparse.Namespace) -> int:
-    """Show a result: the answer or one JSON document, and its summary; give the exit code."""
+def tell(result: RunResult, args: argparse.Namespace, *, durable: bool = True) -> int:
+    """Show a result: the answer or one JSON document, and its summary; give the exit code.
+
+    `durable` tells whether another command will find the run.
+    """
     if args.json:
         show_json(result.model_dump(mode="json"))
         return exit_code(result)
     if not (result.ok and getattr(args, "quiet", False)):
-        tell_status(result, args)
+        tell_status(result, args, durable=durable)
     if result.ok:
         answer(result.text)
     return exit_code(result)
 
 
-def tell_status(result: RunResult, args: argparse.Namespace) -> None:
-    """Say the status, the run's id, and what is to be done if the run is not completed."""
+def tell_status(result: RunResult, args: argparse.Namespace, *, durable: bool = True) -> None:
+    """Say the status, the run's id, and what is to be done if the run is not completed.
+
+    Nothing can be done when the journal is not `durable`: it is said instead.
+    """
     say(
         _(
             "Status     : {status} · iterations: {iterations} · tokens: {read}/{written} · "
@@ -57,26 +63,42 @@ def tell_status(result: RunResult, args: argparse.Namespace) -> None:
         error = f"{result.error_type} — {result.error}" if result.error else result.error_type
         say(printable(_("Error      : {error}", error=error)), "red")
     for pending in result.pending_approvals:
-        for line in pending_lines(pending, args):
+        for line in pending_lines(pending, args, durable=durable):
             say(line, "yellow")
-    if _may_go_on(result):
+    if not durable:
+        if result.pending_approvals or _may_go_on(result):
+            say(_("Forgotten  : {reason}", reason=forgotten()), "yellow")
+    elif _may_go_on(result):
         command = command_line(args, "resume", result.run_id)
         say(_("Go on with : {command}", command=command))
 
 
-def pending_lines(pending: PendingApproval, args: argparse.Namespace) -> Iterator[str]:
-    """Write what is to be decided, with the command to type."""
-    command = command_line(args, "approve", pending.run_id, "--call", pending.call_id)
-    yield printable(
-        _(
+def forgotten() -> str:
+    """Say why no other command finds the run, and what to do about it."""
+    return _(
+        "the journal in memory forgets the run when this command ends "
+        "(use jsonl or sqlite under storage.events)"
+    )
+
+
+def pending_lines(
+    pending: PendingApproval, args: argparse.Namespace, *, durable: bool = True
+) -> Iterator[str]:
+    """Write what is to be decided, with the command to type if it can work."""
+    tool, call_id = pending.tool_name, pending.call_id
+    if durable:
+        command = command_line(args, "approve", pending.run_id, "--call", pending.call_id)
+        said = _(
             "Waiting    : {tool} ({call_id}) — {command}",
-            tool=pending.tool_name,
-            call_id=pending.call_id,
+            tool=tool,
+            call_id=call_id,
             command=command,
         )
-    )
+    else:
+        said = _("Waiting    : {tool} ({call_id})", tool=tool, call_id=call_id)
+    yield printable(said)
     yield printable(_("             with {arguments}", arguments=readable(pending.arguments)))
-    if pending.kind == "unknown_effect":
+    if pending.kind == "unknown_effect" and durable:
         yield _(
             "             it was interrupted and may have taken effect: granting starts it again"
         )

@@ -29,12 +29,22 @@ def tree_lines(
     *,
     full: bool = False,
     elapsed: Mapping[CallId, int] | None = None,
+    durable: bool = True,
 ) -> Iterator[tuple[str, Style]]:
-    """Give the lines of a run and their styles; texts are cut unless `full`."""
+    """Give the lines of a run and their styles; texts are cut unless `full`.
+
+    What is to be typed about a call that waits is there when the journal is `durable`.
+    """
 
     def command(pending: PendingApproval) -> str:
         return command_line(args, "approve", pending.run_id, "--call", pending.call_id)
 
-    lines = trace_lines(trace, translate=translate, full=full, command=command, elapsed=elapsed)
+    lines = trace_lines(
+        trace,
+        translate=translate,
+        full=full,
+        command=command if durable else None,
+        elapsed=elapsed,
+    )
     for kind, text in lines:
         yield printable(text), STYLES[kind]

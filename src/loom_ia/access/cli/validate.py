@@ -57,9 +57,10 @@ def _show(desk: "Desk", path: str) -> None:
             )
         )
     show()
-    for line in _said(desk.warnings):
+    warnings = [*_said(desk.warnings), *_without_agent(desk)]
+    for line in warnings:
         show(printable(_("Warning    : {problem}", problem=line)))
-    show(_conclusion(len(desk.programs), len(desk.warnings)))
+    show(_conclusion(len(desk.programs), len(warnings)))
 
 
 def _rows(desk: "Desk", path: str) -> "Iterator[tuple[str, str]]":
@@ -130,6 +131,15 @@ def _said(warnings: "tuple[Problem, ...]") -> tuple[str, ...]:
     from loom_ia.i18n import lines
 
     return lines(ConfigError(warnings)) if warnings else ()
+
+
+def _without_agent(desk: "Desk") -> "Iterator[str]":
+    if not desk.programs:
+        yield _(
+            "there is no agent (write {file}, or a first project with {command})",
+            file=f"{desk.config.agents_dir}/<name>.yaml",
+            command="loom init",
+        )
 
 
 def _conclusion(agents: int, warnings: int) -> str:

@@ -39,7 +39,7 @@ async def watched(
     if getattr(args, "quiet", False) or not screen.is_watched():
         yield
         return
-    growing = GrowingTree(args)
+    growing = GrowingTree(args, durable=desk.store.durable)
     drawing = asyncio.create_task(_draw(growing))
     reading = asyncio.create_task(_read(desk, growing, run_id, session_id))
     try:
@@ -53,8 +53,9 @@ async def watched(
 class GrowingTree:
     """The tree of a run that is not over: what is under way has its time in it."""
 
-    def __init__(self, args: argparse.Namespace) -> None:
+    def __init__(self, args: argparse.Namespace, *, durable: bool = True) -> None:
         self._args = args
+        self._durable = durable
         self._reader = TraceReader()
         self._trace: Trace | None = None
         self._step: tuple[StepStarted, datetime] | None = None
@@ -92,7 +93,8 @@ class GrowingTree:
         if not trace.status.is_closed:
             trace = trace.model_copy(update={"duration_ms": _since(trace.started_at, now)})
         elapsed = {call: _since(begun, now) for call, begun in self._calls.items()}
-        return [*tree_lines(trace, self._args, elapsed=elapsed), *self._answering(trace, now)]
+        lines = tree_lines(trace, self._args, elapsed=elapsed, durable=self._durable)
+        return [*lines, *self._answering(trace, now)]
 
     def _answering(self, trace: Trace, now: datetime) -> Iterator[tuple[str, Style]]:
         if self._step is None or trace.status.is_closed:

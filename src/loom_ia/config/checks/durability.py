@@ -10,7 +10,7 @@ from loom_ia.core.errors import ConfigError, Problem
 
 _LOST: Final = (
     "{tool} may wait for a human, and the memory backend forgets the run when the process ends "
-    "(use jsonl or sqlite under storage.events, or the dev profile)"
+    "(use jsonl or sqlite under storage.events; only the dev profile accepts it)"
 )
 
 

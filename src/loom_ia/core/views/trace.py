@@ -87,6 +87,8 @@ class _OpenCall:
     done: ToolCompleted | None = None
     approvals: list[Approval] = field(default_factory=list[Approval])
     launched: bool = False
+    known: int = 0
+    """How many of the approvals came before the launch."""
 
     def item(self) -> ToolItem:
         done = self.done
@@ -246,10 +248,12 @@ class TraceReader:
             call.done = payload
             return
         if call.launched:  # launched again: the first launch stays where it was, without an end
+            since, call.approvals = call.approvals[call.known :], call.approvals[: call.known]
             call = self.table[call.call_id] = _OpenCall(
-                call.call_id, call.name, call.arguments, approvals=list(call.approvals)
+                call.call_id, call.name, call.arguments, approvals=since
             )
             self.asked.append(call)
+        call.known = len(call.approvals)
         call.launched, call.resumed, call.arguments = True, payload.resumed, payload.arguments
         self._step().items.append(call)
 

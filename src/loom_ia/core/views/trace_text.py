@@ -70,6 +70,12 @@ def duration(milliseconds: int) -> str:
     return f"{milliseconds // _HOUR} h {milliseconds % _HOUR // _MINUTE:02d} min"
 
 
+def _on_one_line(text: str) -> str:
+    """Tell the lines of an error apart once they stand on one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return "; ".join(lines).replace(":; ", ": ")
+
+
 class _Writer:
     def __init__(
         self,
@@ -152,7 +158,8 @@ class _Writer:
         if item.outcome == "ok":
             yield self._detail(self.translate("result"), item.result)
         elif item.outcome is not None:
-            yield self._detail(self.translate("error"), item.result, "failure")
+            error = item.result if self._full else _on_one_line(item.result)
+            yield self._detail(self.translate("error"), error, "failure")
 
     def _notes(self, item: ToolItem) -> Iterator[str]:
         under_way = item.outcome is None and item.call_id in self._elapsed
