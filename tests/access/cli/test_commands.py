@@ -61,17 +61,27 @@ def envoyer(a: str, corps: str) -> str:
 """
 
 
-def test_a_tool_that_cannot_be_cut_is_waited_for(mail: Path) -> None:
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ("{backend: jsonl, path: data}", b"the run can be resumed with loom --profile dev resume"),
+        ("{}", b"the journal in memory forgets the run when this command ends (use jsonl or"),
+    ],
+)
+def test_a_tool_that_cannot_be_cut_is_waited_for(mail: Path, events: str, said: bytes) -> None:
     """Ctrl-C says what it waits for, and for how long at most; a second one leaves at once."""
+    config = mail / "loom.yaml"
+    text = config.read_text("utf-8").replace("{backend: jsonl, path: data}", events)
+    config.write_text(text, "utf-8")
     (mail / "outils.py").write_text(STUBBORN, "utf-8")
-    process = Shell(mail).start("run", "un", "bonjour", "--run-id", "r1")
+    process = Shell(mail).start("--profile", "dev", "run", "un", "bonjour", "--run-id", "r1")
     assert process.stderr is not None
     limit = time.monotonic() + 30
     while not (mail / "parti.txt").exists():
         assert time.monotonic() < limit, "the tool did not begin"
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    assert process.stderr.readline().startswith(b"Interrupted: the run can be resumed with ")
+    assert process.stderr.readline().startswith(b"Interrupted: " + said)
     assert process.stderr.readline() == (
         b"Waiting for the tool under way, which cannot be cut: at most 30 s "
         b"(execution.shutdown_timeout). Ctrl-C again leaves at once.\n"
