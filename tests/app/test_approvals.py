@@ -358,12 +358,12 @@ async def test_an_old_yes_never_makes_a_call_again() -> None:
     await approve(office.instance, ruling("c0.0", by="ada"))
     assert (await office.resume()).status is Status.PAUSED
     later = office.world.instance(office.program, "worker-3")
-    with pytest.raises(ApprovalStale, match=r"answer about c0\.0~2"):
+    with pytest.raises(ApprovalStale, match=r"answer about c0\.0@2"):
         await approve(later, ruling("c0.0", by="bob"))
-    with pytest.raises(UnknownApproval, match=r"pending: c0\.0~2"):
-        await approve(later, ruling("c0.0~3"))
+    with pytest.raises(UnknownApproval, match=r"pending: c0\.0@2"):
+        await approve(later, ruling("c0.0@3"))
     assert (await office.types()).count("approval.granted") == 1
-    assert await approve(later, ruling("c0.0~2")) == ("c0.0~2",)
+    assert await approve(later, ruling("c0.0@2")) == ("c0.0@2",)
 
 
 async def test_a_yes_to_the_only_question_needs_no_number() -> None:
@@ -377,4 +377,4 @@ async def test_a_yes_to_the_only_question_needs_no_number() -> None:
     await office.open()
     await approve(office.instance, ruling())
     assert (await office.resume()).status is Status.PAUSED
-    assert await approve(office.world.instance(office.program, "worker-3"), ruling()) == ("c0.0~2",)
+    assert await approve(office.world.instance(office.program, "worker-3"), ruling()) == ("c0.0@2",)

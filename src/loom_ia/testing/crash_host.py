@@ -170,7 +170,7 @@ class RepeatableLoom(Loom):
         ]
         if call_id is None:
             return bool(decided)
-        call, _, number = call_id.partition("~")
+        call, _, number = call_id.partition("@")
         return decided.count(call) >= int(number or 1)
 
 

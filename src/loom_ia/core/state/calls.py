@@ -104,7 +104,7 @@ class Call(Evolving):
         question = self.question
         if question is None or not self.was_granted or not question.is_open:
             return self.call_id
-        return f"{self.call_id}~{question.number}"
+        return f"{self.call_id}@{question.number}"
 
     @property
     def is_settled(self) -> bool:

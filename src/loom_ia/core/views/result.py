@@ -16,7 +16,7 @@ from loom_ia.core.state.run import Completed, Failed, RunState, Status
 class PendingApproval(Value):
     """A call that waits for a human: what he is shown of it.
 
-    `call_id` is what a decision gives back: the id of the call, followed by `~2` and so on when it
+    `call_id` is what a decision gives back: the id of the call, followed by `@2` and so on when it
     was granted before. `kind` is `unknown_effect` when the call was interrupted and may have taken
     effect.
     """
