@@ -4,16 +4,20 @@ from loom_ia.agents.spec import (
     DEFAULT_MAX_ITERATIONS,
     AgentSpec,
     ApprovalSpec,
+    Budgets,
     LlmSettings,
     MainRole,
     PythonTool,
+    RunBudget,
 )
 
 __all__ = [
     "DEFAULT_MAX_ITERATIONS",
     "AgentSpec",
     "ApprovalSpec",
+    "Budgets",
     "LlmSettings",
     "MainRole",
     "PythonTool",
+    "RunBudget",
 ]

@@ -11,6 +11,7 @@ from loom_ia.config.load import LoadedConfig
 from loom_ia.config.places import key_path
 from loom_ia.config.root import LoomConfig
 from loom_ia.core.errors import ConfigError, Problem
+from loom_ia.core.model.budget import Budget
 from loom_ia.core.plan import agent_plan
 from loom_ia.core.ports.artifacts import ArtifactStore
 from loom_ia.core.ports.idempotency import IdempotencyStore
@@ -141,6 +142,7 @@ class Host:
     def _program(self, agent: AgentSpec, tools: Mapping[str, Tool]) -> Program:
         model = self._models[agent.main.model]
         language = self.loaded.language(agent)
+        limits = agent.budget.over(self.config.budgets)
         reader = ArtifactRead(self.artifacts, language)
         llm = agent.main.llm
         plan = agent_plan(
@@ -156,6 +158,8 @@ class Host:
             max_tokens=llm.max_tokens or model.spec.max_tokens,
             params={**model.spec.params, **llm.params},
             reader=reader.spec,
+            budget=Budget(**limits.run.model_dump()),
+            on_exceed=limits.on_exceed or "stop",
         )
         tools = {**tools, ARTIFACT_READ: reader}
         return Program(plan, model, tools, artifacts=self.artifacts, idempotency=self.idempotency)

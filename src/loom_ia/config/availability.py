@@ -22,9 +22,7 @@ def _keys(text: str) -> frozenset[str]:
 
 UNAVAILABLE_KEYS: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
     {
-        (): _keys(
-            "mcp_servers tool_sources sessions budgets tenants security server triggers graphs"
-        ),
+        (): _keys("mcp_servers tool_sources sessions tenants security server triggers graphs"),
         _MODEL: _keys("api base_url api_key_env timeouts retry capabilities circuit_breaker cache"),
         (*_MODEL, "pricing"): _keys("tiers"),
         ("storage",): _keys("queue bus encryption retention"),
@@ -33,11 +31,11 @@ UNAVAILABLE_KEYS: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
         ("execution",): _keys("attachments"),
         ("execution", "tools"): _keys("validate_arguments"),
         ("telemetry",): _keys("capture redaction exporters"),
-        AGENT: _keys(
-            "expose output judge budget stream_output roles subagents policies max_depth state"
-        ),
+        AGENT: _keys("expose output judge stream_output roles subagents policies max_depth state"),
         (*AGENT, "main"): _keys("fallbacks context"),
         (*AGENT, "approval"): _keys("scope"),
+        ("budgets",): _keys("session tenant"),
+        (*AGENT, "budget"): _keys("session tenant"),
         _TOOL: _keys("mcp source graph alias include exclude required tools output description"),
     }
 )

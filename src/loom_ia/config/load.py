@@ -14,7 +14,12 @@ from pydantic import JsonValue
 
 from loom_ia.agents import AgentSpec
 from loom_ia.config.availability import AGENT
-from loom_ia.config.checks import CHECKS, CHECKS_OF_TOOLS, check_durability
+from loom_ia.config.checks import (
+    CHECKS,
+    CHECKS_OF_TOOLS,
+    check_budgets,
+    check_durability,
+)
 from loom_ia.config.document import Document, KeyPath, read_document
 from loom_ia.config.overrides import Override, check_profiles, override_document, override_values
 from loom_ia.config.places import FILE_NAME, IN_PYTHON, Show, Source, reason, shown_from
@@ -80,7 +85,7 @@ class LoadedConfig:
         if self.profile.name != "dev":
             problems += lost
         _raise_if_any(problems)
-        return lost
+        return (*lost, *check_budgets(self.project))
 
 
 def load_config(
@@ -205,6 +210,10 @@ def _prepare(
     warnings = () if durable else tuple(check_durability(project, resolved=resolved))
     if written.profile.name != "dev":
         problems += warnings
+    unpriced = tuple(check_budgets(project))
+    if written.profile.name == "prod":
+        problems += unpriced
+    warnings = (*warnings, *unpriced)
     if problems:
         project.references.close()
     _raise_if_any(problems)

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
-from loom_ia.agents import AgentSpec
+from loom_ia.agents import AgentSpec, Budgets
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model import ModelSpec
 from loom_ia.core.model.base import Value
@@ -201,6 +201,7 @@ class LoomConfig(_Section):
         default=(), strict=False, description="The models that agents may use; each `id` once."
     )
     storage: Storage = Field(default=Storage(), description="Where things are kept.")
+    budgets: Budgets = Field(default=Budgets(), description="What a run of any agent may consume.")
     execution: Execution = Field(default=Execution(), description="Limits, most of them durations.")
     telemetry: Telemetry = Field(default=Telemetry(), description="What is shown of the inside.")
     agents: tuple[AgentSpec, ...] = Field(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from loom_ia.core.json import JsonObject, JsonValue, digest
+from loom_ia.core.model.budget import Budget, BudgetAction
 from loom_ia.core.model.tooling import ExpiryAction, ToolSpec
 from loom_ia.core.prompts import Language
 
@@ -32,6 +33,8 @@ class AgentPlan:
     params: JsonObject = field(default_factory=dict[str, JsonValue])
     inline_approver: bool = False
     reader: ToolSpec | None = None
+    budget: Budget = field(default_factory=Budget)
+    on_exceed: BudgetAction = "stop"
     part_digests: Mapping[str, str] = field(default_factory=dict[str, str])
     digest: str = ""
 
@@ -64,6 +67,8 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
     max_tokens: int | None = None,
     params: JsonObject | None = None,
     reader: ToolSpec | None = None,
+    budget: Budget | None = None,
+    on_exceed: BudgetAction = "stop",
 ) -> AgentPlan:
     """Build a plan and the digests that identify it."""
     settings: JsonObject = {"max_tokens": max_tokens, "params": params or {}}
@@ -77,6 +82,7 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
         **parts,
         "declarations": digest([t.model_dump(mode="json") for t in tools]),
         "limits": [max_iterations, timeout, expires_in, on_expiry, language],
+        "budget": [(budget or Budget()).model_dump(mode="json"), on_exceed],
     }
     return AgentPlan(
         name=name,
@@ -91,6 +97,8 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
         max_tokens=max_tokens,
         params=params or {},
         reader=reader,
+        budget=budget or Budget(),
+        on_exceed=on_exceed,
         part_digests=MappingProxyType(parts),
         digest=digest(whole)[:16],
     )

@@ -2,12 +2,14 @@
 
 Law. A check looks at the project and yields a problem for each fault; it neither stops at the first
 nor speaks about a part that was refused already. To add one, write its file and name it below.
-Some stand apart: those of tools import the user's modules, and one only warns in the dev profile.
+Some stand apart: those of tools import the user's modules, one only warns in the dev profile, and
+one is an error in prod alone.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
+from loom_ia.config.checks.budgets import check_budgets
 from loom_ia.config.checks.durability import check_durability
 from loom_ia.config.checks.idempotency import check_idempotency
 from loom_ia.config.checks.names import check_names
@@ -31,4 +33,4 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 CHECKS_OF_TOOLS: Final[tuple[Check, ...]] = (check_references, check_idempotency)
 
-__all__ = ["CHECKS", "CHECKS_OF_TOOLS", "Check", "check_durability"]
+__all__ = ["CHECKS", "CHECKS_OF_TOOLS", "Check", "check_budgets", "check_durability"]

@@ -11,7 +11,9 @@ from loom_ia.core.decide.calls import decide_calls, has_open_calls, run_calls
 from loom_ia.core.decide.closing import completed, timed_out
 from loom_ia.core.decide.effects import Emit, Finished, Move, Wait
 from loom_ia.core.decide.request import build_request
+from loom_ia.core.events.budget import BudgetExceeded
 from loom_ia.core.events.run import RunFinalizing, StepCompleted, StepStarted
+from loom_ia.core.model.budget import Excess
 from loom_ia.core.plan import AgentPlan
 from loom_ia.core.spans import span
 from loom_ia.core.state.run import RunState, Step
@@ -34,9 +36,24 @@ def decide(view: RunView, plan: AgentPlan, now: datetime) -> Move:
         return Emit((completed(run, run.answer),))
     if has_open_calls(run, plan):
         return decide_calls(run, plan, now)
-    if run.table and run.iterations >= plan.max_iterations and not run.finalizing:
+    if run.finalizing:
+        return Emit((_model_step(run),))
+    if run.table and run.iterations >= plan.max_iterations:
         return Emit((RunFinalizing(reason="iterations"), _model_step(run)))
-    return Emit((_model_step(run),))
+    spent = run.spent
+    reached = tuple(
+        plan.budget.reached(cost=spent.cost, tokens=spent.usage.total_tokens, calls=spent.calls)
+    )
+    told = tuple(_told(e, plan) for e in reached if e.limit not in run.exceeded)
+    if reached and plan.on_exceed == "stop":
+        return Emit((*told, RunFinalizing(reason="budget"), _model_step(run)))
+    return Emit((*told, _model_step(run)))
+
+
+def _told(excess: Excess, plan: AgentPlan) -> BudgetExceeded:
+    return BudgetExceeded(
+        limit=excess.limit, value=excess.value, spent=excess.spent, action=plan.on_exceed
+    )
 
 
 def _is_out_of_time(run: RunState, plan: AgentPlan, now: datetime) -> bool:

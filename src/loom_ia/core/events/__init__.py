@@ -7,6 +7,7 @@ from loom_ia.core.events.approval import (
     ApprovalRequested,
 )
 from loom_ia.core.events.artifact import ArtifactStored
+from loom_ia.core.events.budget import BudgetExceeded
 from loom_ia.core.events.catalogue import CATALOGUE
 from loom_ia.core.events.codec import from_full, from_line, to_line
 from loom_ia.core.events.envelope import SCHEMA_VERSION, Draft, Event, Opaque, Payload
@@ -36,6 +37,7 @@ __all__ = [
     "ApprovalRejected",
     "ApprovalRequested",
     "ArtifactStored",
+    "BudgetExceeded",
     "Draft",
     "Event",
     "EventQuery",

@@ -14,6 +14,7 @@ from loom_ia.core.events.approval import (
     ApprovalRequested,
 )
 from loom_ia.core.events.artifact import ArtifactStored
+from loom_ia.core.events.budget import BudgetExceeded
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.idempotency import IdempotencyRecorded, IdempotencyReused
 from loom_ia.core.events.message import UserMessage
@@ -52,6 +53,7 @@ _ALL: Final[tuple[type[Payload], ...]] = (
     IdempotencyRecorded,
     IdempotencyReused,
     ArtifactStored,
+    BudgetExceeded,
 )
 
 CATALOGUE: Final[Mapping[str, type[Payload]]] = MappingProxyType({p.TYPE: p for p in _ALL})

@@ -47,7 +47,7 @@ _LEASE_GRAIN: Final = 60
 """A lease is extended by at least this part of itself: less is not worth a new state."""
 
 StepEffect: TypeAlias = Literal["model_call", "tool_batch"]
-FinalizingReason: TypeAlias = Literal["iterations"]
+FinalizingReason: TypeAlias = Literal["iterations", "budget"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +147,7 @@ class RunState(Evolving):
     finalizing: FinalizingReason | None = None
     refused: frozenset[str] = frozenset()
     artifacts: tuple[StoredArtifact, ...] = ()
+    exceeded: frozenset[str] = frozenset()
     spent: Spent = Spent()
     lease: Lease | None = None
     active: timedelta = timedelta()
@@ -295,6 +296,10 @@ class RunState(Evolving):
         """Keep the result of an effect that happened, whatever becomes of the call."""
         call = self.call(call_id)
         return self._with_call(call.but(remembered=result)) if call else self
+
+    def exceeded_limit(self, limit: str) -> "RunState":
+        """Take note of a limit that was reached, so that it is told once."""
+        return self.but(exceeded=self.exceeded | {limit})
 
     def stored(self, artifact: StoredArtifact) -> "RunState":
         """Take note of a file that is kept; the same file is noted once."""

@@ -1,0 +1,62 @@
+"""G. What a run may consume."""
+
+import pytest
+
+from loom_ia.access import Loom
+from loom_ia.core.errors import ConfigError
+from loom_ia.core.events import BudgetExceeded
+from loom_ia.core.state.run import Status
+from tests.acceptance.project import PRICE, Project, calling
+from tests.acceptance.recording import Recorder
+
+ALWAYS = [*([calling(PRICE)] * 6), {"text": "fini"}]
+
+
+async def told(project: Project, model: Recorder) -> tuple[Status, list[BudgetExceeded]]:
+    """Run, and give how it ended and what was said of limits."""
+    async with Loom.from_config(project.file, models={"SIMULE": model}) as loom:
+        result = await loom.run("devis", "Calcule.")
+        events = await loom.events(result.run_id)
+    return result.status, [e.payload for e in events if isinstance(e.payload, BudgetExceeded)]
+
+
+async def test_g5_the_call_after_the_limit_is_the_forced_answer(project: Project) -> None:
+    """Two calls are allowed: the third one concludes, without tools, and the limit is told once."""
+    project.root = {"budgets": {"run": {"max_calls": 2}}}
+    project.save()
+    model = Recorder(*ALWAYS)
+    status, exceeded = await told(project, model)
+    assert status is Status.COMPLETED
+    assert [request.tool_choice for request in model.requests] == ["auto", "auto", "none"]
+    assert [(e.limit, e.spent, e.action) for e in exceeded] == [("max_calls", 2, "stop")]
+
+
+async def test_g6_a_warning_changes_nothing_else(project: Project) -> None:
+    """The run goes on to its own end, and the limit is told once."""
+    project.root = {"budgets": {"run": {"max_calls": 2}, "on_exceed": "warn"}}
+    project.save()
+    model = Recorder(*ALWAYS)
+    status, exceeded = await told(project, model)
+    assert status is Status.COMPLETED
+    assert len(model.requests) == 7
+    assert [(e.limit, e.action) for e in exceeded] == [("max_calls", "warn")]
+
+
+async def test_an_agent_overrides_key_by_key(project: Project) -> None:
+    """What the agent does not say stays as the root says it."""
+    project.root = {"budgets": {"run": {"max_calls": 1, "max_tokens": 1}, "on_exceed": "warn"}}
+    project.agent = {"budget": {"run": {"max_calls": 3}}}
+    project.save()
+    _, exceeded = await told(project, Recorder(*ALWAYS))
+    assert [(e.limit, e.value) for e in exceeded] == [("max_tokens", 1), ("max_calls", 3)]
+
+
+def test_b10_dollars_need_a_price(project: Project) -> None:
+    """A limit in dollars on a model without a price is a warning, and in prod an error."""
+    project.root = {"budgets": {"run": {"max_cost": 0.05}}}
+    project.save()
+    done = project.command("validate")
+    assert done.returncode == 0
+    assert "max_cost limits nothing: SIMULE has no pricing" in done.stdout + done.stderr
+    with pytest.raises(ConfigError, match="SIMULE has no pricing"):
+        Loom.from_config(project.file, profile="prod")
