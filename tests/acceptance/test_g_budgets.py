@@ -51,6 +51,17 @@ async def test_an_agent_overrides_key_by_key(project: Project) -> None:
     assert [(e.limit, e.value) for e in exceeded] == [("max_tokens", 1), ("max_calls", 3)]
 
 
+async def test_an_agent_lifts_a_limit_with_null(project: Project) -> None:
+    """A limit that an agent gives as null is none for it, whatever the root says."""
+    project.root = {"budgets": {"run": {"max_calls": 1}}}
+    project.agent = {"budget": {"run": {"max_calls": None}}}
+    project.save()
+    model = Recorder(*ALWAYS)
+    _, exceeded = await told(project, model)
+    assert exceeded == []
+    assert len(model.requests) == 7
+
+
 def test_b10_dollars_need_a_price(project: Project) -> None:
     """A limit in dollars on a model without a price is a warning, and in prod an error."""
     project.root = {"budgets": {"run": {"max_cost": 0.05}}}

@@ -8,7 +8,6 @@ from loom_ia.agents.spec import (
     LlmSettings,
     MainRole,
     PythonTool,
-    RunBudget,
 )
 
 __all__ = [
@@ -19,5 +18,4 @@ __all__ = [
     "LlmSettings",
     "MainRole",
     "PythonTool",
-    "RunBudget",
 ]

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
-from loom_ia.core.model.budget import BudgetAction
+from loom_ia.core.model.budget import Budget, BudgetAction
 from loom_ia.core.model.tooling import ApprovalMode, OnUnknown, SideEffects
 from loom_ia.core.prompts import Language
 
@@ -75,20 +75,10 @@ class ApprovalSpec(_Spec):
     on_expiry: OnExpiry = Field(default="deny", description="`deny` the call, or `fail` the run.")
 
 
-class RunBudget(_Spec):
-    """What one run may consume; looked at before each call of the model, None is no limit."""
-
-    max_cost: float | None = Field(
-        default=None, gt=0, description="Dollars; the model needs a `pricing`."
-    )
-    max_tokens: int | None = Field(default=None, gt=0, description="Tokens, read and written.")
-    max_calls: int | None = Field(default=None, gt=0, description="Calls of models.")
-
-
 class Budgets(_Spec):
     """Limits, and what is done when one is reached."""
 
-    run: RunBudget = Field(default=RunBudget(), description="What one run may consume.")
+    run: Budget = Field(default=Budget(), description="What one run may consume.")
     on_exceed: BudgetAction | None = Field(
         default=None,
         description="`stop`: a last answer without tools (the default); `warn`: only say so.",
@@ -96,10 +86,8 @@ class Budgets(_Spec):
 
     def over(self, general: "Budgets") -> "Budgets":
         """Give these limits, and those of `general` where nothing is said here."""
-        mine = self.run.model_dump(exclude_none=True)
-        limits = {**general.run.model_dump(exclude_none=True), **mine}
         return Budgets(
-            run=RunBudget.model_validate(limits), on_exceed=self.on_exceed or general.on_exceed
+            run=self.run.over(general.run), on_exceed=self.on_exceed or general.on_exceed
         )
 
 

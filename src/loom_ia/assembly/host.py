@@ -11,7 +11,6 @@ from loom_ia.config.load import LoadedConfig
 from loom_ia.config.places import key_path
 from loom_ia.config.root import LoomConfig
 from loom_ia.core.errors import ConfigError, Problem
-from loom_ia.core.model.budget import Budget
 from loom_ia.core.plan import agent_plan
 from loom_ia.core.ports.artifacts import ArtifactStore
 from loom_ia.core.ports.idempotency import IdempotencyStore
@@ -158,7 +157,7 @@ class Host:
             max_tokens=llm.max_tokens or model.spec.max_tokens,
             params={**model.spec.params, **llm.params},
             reader=reader.spec,
-            budget=Budget(**limits.run.model_dump()),
+            budget=limits.run,
             on_exceed=limits.on_exceed or "stop",
         )
         tools = {**tools, ARTIFACT_READ: reader}

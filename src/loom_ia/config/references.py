@@ -145,11 +145,6 @@ class References:
         """The names that stand for a tool or were registered, sorted."""
         return tuple(sorted({*self._registered, *self._imported}))
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether every module could be imported, so that an unknown name is a fault of its own."""
-        return not self.load()
-
     def close(self) -> None:
         """Forget the modules of the folder, once nothing of them runs any more."""
         if self._siblings:

@@ -12,6 +12,7 @@ from loom_ia.core.decide.closing import completed, timed_out
 from loom_ia.core.decide.effects import Emit, Finished, Move, Wait
 from loom_ia.core.decide.request import build_request
 from loom_ia.core.events.budget import BudgetExceeded
+from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.run import RunFinalizing, StepCompleted, StepStarted
 from loom_ia.core.model.budget import Excess
 from loom_ia.core.plan import AgentPlan
@@ -36,18 +37,24 @@ def decide(view: RunView, plan: AgentPlan, now: datetime) -> Move:
         return Emit((completed(run, run.answer),))
     if has_open_calls(run, plan):
         return decide_calls(run, plan, now)
+    return Emit(_next_turn(run, plan))
+
+
+def _next_turn(run: RunState, plan: AgentPlan) -> tuple[Payload, ...]:
+    """Call the model again, for the last time when iterations or budget are used up."""
+    step = StepStarted(step_no=run.steps + 1, effect="model_call")
     if run.finalizing:
-        return Emit((_model_step(run),))
+        return (step,)
     if run.table and run.iterations >= plan.max_iterations:
-        return Emit((RunFinalizing(reason="iterations"), _model_step(run)))
+        return (RunFinalizing(reason="iterations"), step)
     spent = run.spent
     reached = tuple(
         plan.budget.reached(cost=spent.cost, tokens=spent.usage.total_tokens, calls=spent.calls)
     )
-    told = tuple(_told(e, plan) for e in reached if e.limit not in run.exceeded)
+    told = tuple(_told(excess, plan) for excess in reached if excess.limit not in run.exceeded)
     if reached and plan.on_exceed == "stop":
-        return Emit((*told, RunFinalizing(reason="budget"), _model_step(run)))
-    return Emit((*told, _model_step(run)))
+        return (*told, RunFinalizing(reason="budget"), step)
+    return (*told, step)
 
 
 def _told(excess: Excess, plan: AgentPlan) -> BudgetExceeded:
@@ -67,10 +74,6 @@ def _advance_step(view: RunView, step: Step, plan: AgentPlan, now: datetime) -> 
         return build_request(view, plan)
     running = view.run.running()
     return run_calls(running, plan) if running else Emit((_close_step(step, now),))
-
-
-def _model_step(run: RunState) -> StepStarted:
-    return StepStarted(step_no=run.steps + 1, effect="model_call")
 
 
 def _close_step(step: Step, now: datetime) -> StepCompleted:

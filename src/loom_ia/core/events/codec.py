@@ -85,12 +85,6 @@ def from_line(line: bytes | str, *, tenant_id: TenantId, session_id: SessionId) 
         raise JournalCorrupted("not an event: {reason}", reason=_reason(error)) from error
 
 
-def following_of(line: bytes | str) -> int:
-    """Read how many lines of the same batch come after a stored line."""
-    raw = from_json(line)
-    return int(cast("dict[str, Any]", raw).get("following", 0)) if isinstance(raw, dict) else 0
-
-
 def read_payload(event_type: str, data: dict[str, Any]) -> Payload:
     """Read a payload by its type; an unknown type is kept opaque."""
     payload_class = CATALOGUE.get(event_type)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from loom_ia.core.model.base import Value
 
@@ -26,9 +26,21 @@ class Budget(Value):
     one call consumes.
     """
 
-    max_cost: float | None = Field(default=None, gt=0)
-    max_tokens: int | None = Field(default=None, gt=0)
-    max_calls: int | None = Field(default=None, gt=0)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    max_cost: float | None = Field(
+        default=None, gt=0, description="Dollars; the model needs a `pricing`."
+    )
+    max_tokens: int | None = Field(default=None, gt=0, description="Tokens, read and written.")
+    max_calls: int | None = Field(default=None, gt=0, description="Calls of models.")
+
+    def over(self, general: "Budget") -> "Budget":
+        """Give these limits, and those of `general` where nothing is said here.
+
+        A limit that is given as None is lifted.
+        """
+        said = {name: getattr(self, name) for name in self.model_fields_set}
+        return general.model_copy(update=said)
 
     def reached(self, *, cost: float, tokens: int, calls: int) -> Iterator[Excess]:
         """Give the limits that are reached by what was spent."""
