@@ -1,6 +1,7 @@
 # One command per intention. `make demo` and `make test` need nothing but Python 3.11 or newer and make.
 #
 #   make demo     install into .venv and run the quickstart agent
+#   make demo-llm the same agent on a small language model that runs here (0.8 GB in .venv-llm and .models)
 #   make test     run the tests            ARGS="tests/core -x" passes through, SERVICES=required skips none
 #   make check    format, lint, types, layers
 #   make format   write the code as the formatter wants it, and apply the safe fixes
@@ -13,15 +14,17 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+VENV_LLM ?= .venv-llm
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+PIP_LLM := $(subst $(BIN)/,$(VENV_LLM)/bin/,$(PIP))
 DEMO := examples/quickstart/loom.yaml
 GENERATOR := $(wildcard scripts/generated.py scripts/generated/__main__.py)
 REQUIRED := $(if $(filter required,$(SERVICES)),--require-services)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format docs bench soak clean
+.PHONY: help demo demo-llm test check format docs bench soak clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -48,6 +51,12 @@ $(VENV)/.check-tools: $(VENV)/.test-tools requirements/check.txt
 	$(PIP) -r requirements/check.txt
 	@touch $@
 
+# Apart from the rest: nothing else needs a language model.
+$(VENV_LLM)/.installed: $(VENV)/.made requirements/llm.txt constraints.txt
+	@$(VENV_LLM)/bin/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m venv $(VENV_LLM) || { rm -rf $(VENV_LLM); exit 1; }
+	$(PIP_LLM) -r requirements/llm.txt
+	@touch $@
+
 # ── The intentions ──────────────────────────────────────────────────────────────────────────────
 
 demo: $(VENV)/.installed
@@ -56,6 +65,9 @@ demo: $(VENV)/.installed
 	$(BIN)/loom --config $(DEMO) run devis "$$ask" --run-id $$run && echo && \
 	echo "\$$ $(BIN)/loom --config $(DEMO) inspect $$run" && \
 	$(BIN)/loom --config $(DEMO) inspect $$run
+
+demo-llm: $(VENV)/.installed $(VENV_LLM)/.installed
+	@$(BIN)/python -m scripts.local_llm demo --python $(VENV_LLM)/bin/python
 
 test: $(VENV)/.test-tools
 	$(BIN)/python -m pytest $(REQUIRED) $(or $(ARGS),-n auto)
@@ -81,5 +93,5 @@ soak: $(VENV)/.test-tools
 	$(BIN)/python -m pytest $(REQUIRED) -m slow --timeout 0 $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV_LLM) .models build dist .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

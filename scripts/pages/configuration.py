@@ -91,11 +91,8 @@ _EDITORS = (
 
 
 def text() -> str:
-    """Give the page. Raises `ValueError` when a key has no meaning, or a meaning no key."""
+    """Give the page. Raises `ValueError` when a key has no meaning."""
     sections = [part for model in SECTIONS for part in _section(model)]
-    known = {path for model, prefix in SECTIONS.items() for path, _ in keys(model, prefix)}
-    if lost := MEANINGS.keys() - known:
-        raise ValueError(f"loom_ia/config/meanings.py: these keys are no more: {sorted(lost)}")
     return page(
         "Configuration",
         "A project is `loom.yaml`, one file for each agent, and the prompts. The same classes "

@@ -1,8 +1,7 @@
 """What each key of the configuration means, gathered from where it is said.
 
-A field says it in its `description`, which the page, the schema and the editors share; a field of a
-class of the core, in `loom_ia/config/meanings.py`. Paths are written as in the page:
-`storage.events.path`, with `[]` for the items of a list.
+A field says it in its `description`, which the page, the schema and the editors share. Paths are
+written as in the page: `storage.events.path`, with `[]` for the items of a list.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,6 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from loom_ia.agents import AgentSpec
-from loom_ia.config.meanings import MODEL_MEANINGS
 from loom_ia.config.root import LoomConfig
 from loom_ia.core.model import ModelSpec
 from scripts.pages.fields import models_in
@@ -27,7 +25,7 @@ SECTIONS: Mapping[type[BaseModel], str] = MappingProxyType(
 def keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
     """Give each key with its path; what has a section of its own is not entered."""
     for name, field in model.model_fields.items():
-        path = f"{prefix}{name}"
+        path = f"{prefix}{field.alias or name}"
         yield path, field
         for inner in models_in(field.annotation):
             if inner not in SECTIONS:
@@ -37,12 +35,9 @@ def keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]
 
 MEANINGS: Mapping[str, str] = MappingProxyType(
     {
-        **MODEL_MEANINGS,
-        **{
-            path: field.description
-            for model, prefix in SECTIONS.items()
-            for path, field in keys(model, prefix)
-            if field.description
-        },
+        path: field.description
+        for model, prefix in SECTIONS.items()
+        for path, field in keys(model, prefix)
+        if field.description
     }
 )

@@ -36,7 +36,7 @@ def test_b2_errors_of_two_agents_are_both_reported(folder: Folder) -> None:
         "agents/a.yaml:2: main.model — this key is required",
         "agents/a.yaml:2: main.modle — unknown key (did you mean model?)",
         "agents/b.yml:2: main.model — unknown model GROS (declared models: HAIKU)",
-        "agents/b.yml:3: foo — unknown key (known keys: name, description, main, max_iterations, timeout, approval, budget, language, tools)",
+        "agents/b.yml:3: foo — unknown key (known keys: name, description, main, max_iterations, timeout, approval, budget, output, language, tools)",
         "agents/c.yaml:2: this is not valid YAML: while parsing a flow sequence: did not find expected ',' or ']'",
         "loom.yaml:6: language — must be one of 'en', 'fr', not \"es\"",
     ]
@@ -392,9 +392,9 @@ def test_models_that_cannot_be_read_blame_no_agent(folder: Folder) -> None:
 
 def test_a_faulty_model_does_not_hide_an_unknown_one(folder: Folder) -> None:
     """Names are compared with what was written, sound or not."""
-    folder.write("loom.yaml", ROOT.replace("sdk: fake", "sdk: openai"))
+    folder.write("loom.yaml", ROOT.replace("sdk: fake", "sdk: litellm"))
     folder.write("agents/e.yaml", "name: e\nmain: {model: X, system: s}\n")
     assert folder.problems() == [
         "agents/e.yaml:2: main.model — unknown model X (declared models: HAIKU)",
-        "loom.yaml:4: models[HAIKU].sdk — \"openai\" is not available in this version (available: 'fake')",
+        "loom.yaml:4: models[HAIKU].sdk — must be one of 'anthropic', 'openai', 'fake', not \"litellm\"",
     ]

@@ -18,6 +18,7 @@ AGENT: dict[str, Any] = {
     "name": "devis",
     "main": {"model": "A", "system_file": "devis.md", "llm": {"params": {"any": 1}}},
     "approval": {"expires_in": None},
+    "output": {"schema": {"type": "object"}},
     "tools": [{"python": "prix", "timeout": 3}],
 }
 ROOT: dict[str, Any] = {
@@ -40,7 +41,7 @@ def mappings(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | i
     """List the places of mappings whose keys are ours."""
     found: list[tuple[str | int, ...]] = [path] if isinstance(value, dict) else []
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-        if key != "params" and isinstance(inner, dict | list):
+        if key not in {"params", "schema"} and isinstance(inner, dict | list):
             found += mappings(inner, (*path, key))
     return found
 
@@ -103,6 +104,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"main": {"model": "A"}}, "agent"),
     ({"main": {"model": "A", "system": "s", "system_file": "f"}}, "agent"),
     ({"tools": [{}]}, "agent"),
+    ({"output": {}}, "agent"),
+    ({"output": {"schema": {}, "schema_file": "f"}}, "agent"),
+    ({"output": {"json_schema": {}}}, "agent"),
 ]
 
 

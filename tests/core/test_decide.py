@@ -20,7 +20,7 @@ from loom_ia.core.events import (
     ToolCalled,
 )
 from loom_ia.core.model import INVALID_ARGUMENTS, Message
-from loom_ia.core.plan import AgentPlan, agent_plan
+from loom_ia.core.plan import AgentPlan, ModelFacts, agent_plan
 from loom_ia.core.state import Status
 from tests.core.cases import (
     ARGUMENTS,

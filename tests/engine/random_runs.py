@@ -23,6 +23,7 @@ from loom_ia.core.model import (
     ModelRequest,
     ModelSpec,
     ReasoningDelta,
+    Retry,
     Stopped,
     TextDelta,
     ToolArgsDelta,
@@ -106,7 +107,8 @@ class ScriptedModel:
     """Plays a script: which run it is comes from the request, which turn from its answers."""
 
     def __init__(self, script: Script) -> None:
-        self.spec = ModelSpec(id="M", sdk="fake", model="fake-1")
+        retry = Retry(max_attempts=2, initial_delay=0)
+        self.spec = ModelSpec(id="M", sdk="fake", model="fake-1", retry=retry)
         self._script = script
         self._failed: set[tuple[int, int]] = set()
 
@@ -184,7 +186,7 @@ class Scene:
             expires_in=EXPIRY,
         )
         model = ScriptedModel(script)
-        self.program = Program(plan, model, {t.spec.name: t for t in self.tools})
+        self.program = Program(plan, {"M": model}, {t.spec.name: t for t in self.tools})
 
     def instance(self, worker: str) -> Instance:
         """Start a process."""

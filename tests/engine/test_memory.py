@@ -55,7 +55,7 @@ class Desk:
         """Start a process whose clerk has the tool."""
         made = self.tool(**{"side_effects": "irreversible", **declared})
         plan = agent_plan(name="clerk", model="M", system="Be brief.", tools=(made.spec,))
-        program = Program(plan, self.model, {"send": made}, idempotency=self.store)
+        program = Program(plan, {"M": self.model}, {"send": made}, idempotency=self.store)
         instance = self.world.instance(program, worker)
         instance.idempotency = self.store
         return instance

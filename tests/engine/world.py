@@ -18,6 +18,7 @@ from loom_ia.core.model import (
     ModelChunk,
     ModelRequest,
     ModelSpec,
+    Retry,
     Stopped,
     TextDelta,
     ToolArgsDelta,
@@ -87,7 +88,7 @@ class Model:
     """Answers by rank: the reply of a request is the one after the answers that it holds."""
 
     def __init__(self, *replies: Reply, last: Reply = "done") -> None:
-        self.spec = ModelSpec(id="M", sdk="fake", model="fake-1")
+        self.spec = ModelSpec(id="M", sdk="fake", model="fake-1", retry=Retry(max_attempts=1))
         self.replies = list(replies)
         self.last = last
         self.requests: list[ModelRequest] = []
@@ -245,7 +246,7 @@ def agent(model: Model, *tools: Hand, **settings: Any) -> Program:
         tools=tuple(tool.spec for tool in tools),
         **settings,
     )
-    return Program(plan, model, {tool.spec.name: tool for tool in tools})
+    return Program(plan, {"M": model}, {tool.spec.name: tool for tool in tools})
 
 
 async def run(

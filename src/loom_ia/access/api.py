@@ -58,12 +58,14 @@ class Loom:
         clock: Clock | None = None,
     ) -> None:
         from loom_ia.assembly.host import Host
+        from loom_ia.assembly.models import price_list
         from loom_ia.config.load import LoadedConfig, prepare_config
 
-        durable = store.durable if store is not None else None
-        loaded = (
-            config if isinstance(config, LoadedConfig) else prepare_config(config, durable=durable)
-        )
+        if isinstance(config, LoadedConfig):
+            loaded = config
+        else:
+            durable = store.durable if store is not None else None
+            loaded = prepare_config(config, durable=durable, prices=price_list())
         self._host = Host(loaded, store=store, models=models)
         settings = loaded.config.execution
         self._instance = Instance(
@@ -94,11 +96,16 @@ class Loom:
         With `references`, the modules of the user are imported at once, and their faults told with
         the others; leave it out when some tools are registered later.
         """
+        from loom_ia.assembly.models import price_list
         from loom_ia.config.load import load_config
 
-        durable = store.durable if store is not None else None
         loaded = load_config(
-            path, environ=environ, profile=profile, durable=durable, references=references
+            path,
+            environ=environ,
+            profile=profile,
+            durable=store.durable if store is not None else None,
+            references=references,
+            prices=price_list(),
         )
         return cls(loaded, store=store, models=models, clock=clock)
 

@@ -3,6 +3,7 @@
 from loom_ia.agents.spec import (
     DEFAULT_MAX_ITERATIONS,
     AgentSpec,
+    AnswerSpec,
     ApprovalSpec,
     Budgets,
     LlmSettings,
@@ -13,6 +14,7 @@ from loom_ia.agents.spec import (
 __all__ = [
     "DEFAULT_MAX_ITERATIONS",
     "AgentSpec",
+    "AnswerSpec",
     "ApprovalSpec",
     "Budgets",
     "LlmSettings",

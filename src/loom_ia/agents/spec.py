@@ -27,6 +27,12 @@ _ONE_PROMPT: Final[JsonObject] = {
         for key in ("system", "system_file")
     ]
 }
+_ONE_SCHEMA: Final[JsonObject] = {
+    "oneOf": [
+        {"required": [key], "properties": {key: {"type": kind}}}
+        for key, kind in (("schema", "object"), ("schema_file", "string"))
+    ]
+}
 
 
 class _Spec(Value):
@@ -49,6 +55,14 @@ class MainRole(_Spec):
     model_config = ConfigDict(json_schema_extra=_ONE_PROMPT)
 
     model: str = Field(min_length=1, description="The `id` of its model.")
+    fallbacks: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description=(
+            "The `id`s of the models that take over, in this order, when it fails; the one that "
+            "did leads until the run is over."
+        ),
+    )
     system: str | None = Field(
         default=None, description="Its system prompt; give this or `system_file`."
     )
@@ -59,10 +73,41 @@ class MainRole(_Spec):
     )
     llm: LlmSettings = Field(default=LlmSettings(), description="What it asks of its model.")
 
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """The model that leads, then those that take over."""
+        return (self.model, *self.fallbacks)
+
     @model_validator(mode="after")
     def _one_prompt(self) -> Self:
         if (self.system is None) == (self.system_file is None):
             raise PydanticCustomError("one_prompt", "give either system or system_file")
+        return self
+
+
+class AnswerSpec(_Spec):
+    """The shape that an answer is asked to have: a JSON Schema, written here or in a file.
+
+    A model that follows schemas is given it as it is, when it has no tool to call; else the
+    schema is put in its prompt. In Python: `AnswerSpec(schema={…})`.
+    """
+
+    model_config = ConfigDict(json_schema_extra=_ONE_SCHEMA, serialize_by_alias=True)
+
+    # `schema` is the name of a method of Pydantic's.
+    json_schema: JsonObject | None = Field(
+        default=None, alias="schema", description="A JSON Schema; give this or `schema_file`."
+    )
+    schema_file: str | None = Field(
+        default=None,
+        min_length=1,
+        description="A file that holds it, JSON or YAML, relative to the folder of `loom.yaml`.",
+    )
+
+    @model_validator(mode="after")
+    def _one_schema(self) -> Self:
+        if (self.json_schema is None) == (self.schema_file is None):
+            raise PydanticCustomError("one_schema", "give either schema or schema_file")
         return self
 
 
@@ -143,6 +188,9 @@ class AgentSpec(_Spec):
     )
     budget: Budgets = Field(
         default=Budgets(), description="Overrides the root's `budgets`, key by key."
+    )
+    output: AnswerSpec | None = Field(
+        default=None, description="The shape that the answer is asked to have."
     )
     language: Language | None = Field(default=None, description="Overrides the root's `language`.")
     tools: tuple[PythonTool, ...] = Field(

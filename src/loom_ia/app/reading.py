@@ -6,7 +6,7 @@ from typing import Final
 from loom_ia.app.instance import DEFAULT_TENANT, Instance
 from loom_ia.app.sessions import session_events
 from loom_ia.core.events.envelope import Event
-from loom_ia.core.events.model import ModelResponded
+from loom_ia.core.events.model import ModelResponded, ModelRetried
 from loom_ia.core.events.query import EventQuery
 from loom_ia.core.ids import RunId, SessionId
 from loom_ia.core.views.report import Ledger, Period, UsageReport, bounds, usage_report
@@ -102,7 +102,7 @@ async def _report_on(instance: Instance, period: Period) -> UsageReport:
     while True:
         query = EventQuery(
             tenant_id=DEFAULT_TENANT,
-            types=(ModelResponded.TYPE,),
+            types=(ModelResponded.TYPE, ModelRetried.TYPE),
             since=since,
             until=until,
             after=after,

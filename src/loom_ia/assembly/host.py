@@ -1,22 +1,22 @@
 """Everything that a configuration describes, made and kept for one instance."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import cast
 
 from loom_ia.agents import AgentSpec
 from loom_ia.assembly.backends import factory
+from loom_ia.assembly.models import Models
 from loom_ia.assembly.tools import configured
 from loom_ia.config.load import LoadedConfig
-from loom_ia.config.places import key_path
 from loom_ia.config.root import LoomConfig
 from loom_ia.core.errors import ConfigError, Problem
-from loom_ia.core.plan import agent_plan
+from loom_ia.core.plan import AgentPlan, ModelFacts, agent_plan
 from loom_ia.core.ports.artifacts import ArtifactStore
 from loom_ia.core.ports.idempotency import IdempotencyStore
 from loom_ia.core.ports.journal import Journal
 from loom_ia.core.ports.models import ModelClient
 from loom_ia.core.ports.tools import Tool
+from loom_ia.engine.breaker import Circuits
 from loom_ia.engine.program import Program
 from loom_ia.tools.artifact_read import ARTIFACT_READ, ArtifactRead
 
@@ -35,13 +35,13 @@ class Host:
         models: Mapping[str, ModelClient] | None = None,
     ) -> None:
         self.loaded = loaded
-        self._given = dict(models or {})
-        self._models: dict[str, ModelClient] = {}
         self._programs: dict[str, Program] | None = None
         self.warnings: tuple[Problem, ...] = loaded.warnings
         self.journal = store if store is not None else self._open_journal()
         self.artifacts = self._open_artifacts()
         self.idempotency = self._open_idempotency()
+        self.models = Models(loaded, dict(models or {}), self.artifacts)
+        self._circuits = Circuits()
 
     @property
     def config(self) -> LoomConfig:
@@ -57,7 +57,8 @@ class Host:
         """Give every agent ready to be driven; raises `ConfigError` with all that is wrong."""
         if self._programs is None:
             self.warnings = self.loaded.check_references()
-            problems = list(self._make_models())
+            used = (model for agent in self.config.agents for model in agent.main.chain)
+            problems = list(self.models.make(frozenset(used)))
             programs: dict[str, Program] = {}
             for position, agent in enumerate(self.config.agents):
                 tools, faults = self._tools_of(position, agent)
@@ -71,8 +72,7 @@ class Host:
 
     async def close(self) -> None:
         """Let go of what was made here, the journal aside."""
-        for model in self._models.values():
-            await model.close()
+        await self.models.close()
         if self.idempotency is not None:
             await self.idempotency.close()
         self.loaded.references.close()
@@ -105,20 +105,6 @@ class Host:
         path = () if keys.path is None else (self.loaded.path(keys.path),)
         return cast("IdempotencyStore", make(*path))
 
-    def _make_models(self) -> Iterator[Problem]:
-        for position, spec in enumerate(self.config.models):
-            if spec.id in self._models:
-                continue
-            try:
-                given = self._given.get(spec.id)
-                self._models[spec.id] = given or factory("model", spec.sdk)(spec)
-            except ConfigError as error:
-                for problem in error.problems:
-                    inside = key_path(problem.path.removeprefix(f"models[{spec.id}]"))
-                    place = self.loaded.problem(("models", position, *inside), "")
-                    path = problem.path or place.path
-                    yield replace(problem, file=place.file, line=place.line, path=path)
-
     def _tools_of(self, position: int, agent: AgentSpec) -> tuple[dict[str, Tool], list[Problem]]:
         tools: dict[str, Tool] = {}
         problems: list[Problem] = []
@@ -139,26 +125,45 @@ class Host:
         return tools, problems
 
     def _program(self, agent: AgentSpec, tools: Mapping[str, Tool]) -> Program:
-        model = self._models[agent.main.model]
-        language = self.loaded.language(agent)
+        reader = ArtifactRead(self.artifacts, self.loaded.language(agent))
+        plan = self._plan(agent, tools, reader)
+        return Program(
+            plan,
+            {facts.id: self.models[facts.id] for facts in plan.chain},
+            {**tools, ARTIFACT_READ: reader},
+            artifacts=self.artifacts,
+            idempotency=self.idempotency,
+            circuits=self._circuits,
+            captures_exchanges=self.config.telemetry.capture.raw_exchanges,
+        )
+
+    def _plan(self, agent: AgentSpec, tools: Mapping[str, Tool], reader: ArtifactRead) -> AgentPlan:
         limits = agent.budget.over(self.config.budgets)
-        reader = ArtifactRead(self.artifacts, language)
-        llm = agent.main.llm
-        plan = agent_plan(
+        model, *fallbacks = (self._facts(agent, name) for name in agent.main.chain)
+        return agent_plan(
             name=agent.name,
-            model=model.spec.id,
+            model=model,
+            fallbacks=tuple(fallbacks),
             system=self.loaded.prompts[agent.name].render({}),
             tools=tuple(tool.spec for tool in tools.values()),
             max_iterations=agent.max_iterations,
             timeout=agent.timeout,
             expires_in=agent.approval.expires_in,
             on_expiry=agent.approval.on_expiry,
-            language=language,
-            max_tokens=llm.max_tokens or model.spec.max_tokens,
-            params={**model.spec.params, **llm.params},
+            language=self.loaded.language(agent),
+            output_schema=self.loaded.schemas.get(agent.name),
             reader=reader.spec,
             budget=limits.run,
             on_exceed=limits.on_exceed or "stop",
         )
-        tools = {**tools, ARTIFACT_READ: reader}
-        return Program(plan, model, tools, artifacts=self.artifacts, idempotency=self.idempotency)
+
+    def _facts(self, agent: AgentSpec, name: str) -> ModelFacts:
+        """Give a model as the decisions of an agent see it, with what the agent asks of it."""
+        spec, llm = self.models[name].spec, agent.main.llm
+        return ModelFacts(
+            id=name,
+            max_tokens=llm.max_tokens or spec.max_tokens,
+            params={**spec.params, **llm.params},
+            native_json=spec.capabilities.native_json,
+            context_window=spec.capabilities.context_window,
+        )

@@ -12,7 +12,6 @@ from typing import Final, TypeAlias
 Pattern: TypeAlias = tuple[str, ...]
 
 AGENT: Final[Pattern] = ("agents", "*")
-_MODEL: Final[Pattern] = ("models", "*")
 _TOOL: Final[Pattern] = (*AGENT, "tools", "*")
 
 
@@ -23,16 +22,18 @@ def _keys(text: str) -> frozenset[str]:
 UNAVAILABLE_KEYS: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
     {
         (): _keys("mcp_servers tool_sources sessions tenants security server triggers graphs"),
-        _MODEL: _keys("api base_url api_key_env timeouts retry capabilities circuit_breaker cache"),
-        (*_MODEL, "pricing"): _keys("tiers"),
         ("storage",): _keys("queue bus encryption retention"),
         ("storage", "events"): _keys("dsn_env role pool"),
         ("storage", "idempotency"): _keys("dsn_env url_env role pool"),
         ("execution",): _keys("attachments"),
         ("execution", "tools"): _keys("validate_arguments"),
-        ("telemetry",): _keys("capture redaction exporters"),
-        AGENT: _keys("expose output judge stream_output roles subagents policies max_depth state"),
-        (*AGENT, "main"): _keys("fallbacks context"),
+        ("telemetry",): _keys("redaction exporters"),
+        ("telemetry", "capture"): _keys("exports"),
+        AGENT: _keys("expose judge stream_output roles subagents policies max_depth state"),
+        (*AGENT, "main"): _keys("context"),
+        (*AGENT, "output"): _keys(
+            "must_match must_not_match max_chars normalize repair on_failure fallback_message"
+        ),
         (*AGENT, "approval"): _keys("scope"),
         ("budgets",): _keys("session tenant"),
         (*AGENT, "budget"): _keys("session tenant"),
@@ -42,7 +43,6 @@ UNAVAILABLE_KEYS: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
 
 UNAVAILABLE_VALUES: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
     {
-        (*_MODEL, "sdk"): frozenset({"anthropic", "openai"}),
         ("storage", "events", "backend"): frozenset({"postgres"}),
         ("storage", "idempotency", "backend"): frozenset({"postgres", "redis"}),
         (*_TOOL, "approval"): frozenset({"policy"}),

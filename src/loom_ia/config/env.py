@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, Literal, Never, TypeAlias
 
 from loom_ia.config.document import MAX_BYTES, read_document
+from loom_ia.config.files import read_bytes
 from loom_ia.config.places import FILE_NAME, Source, reason, shown_from
 from loom_ia.core.errors import ConfigError, Problem
 
@@ -97,7 +98,7 @@ _Found: TypeAlias = tuple[Path, str, EnvOrigin, Problem | None]
 def _named(root: Path) -> _Found | None:
     """Find the file that goes with `root`; a root that cannot be read is told when it is loaded."""
     try:
-        data = root.read_bytes()
+        data = read_bytes(root)
     except (OSError, ValueError):
         return None
     show = shown_from(root.parent)
@@ -117,7 +118,7 @@ def _named(root: Path) -> _Found | None:
 
 def _data(file: Path, shown: str, asked: Problem | None) -> bytes:
     try:
-        data = file.read_bytes()
+        data = read_bytes(file)
     except FileNotFoundError:
         missing = Problem(shown, None, "", "there is no such file", {})
         raise ConfigError([asked or missing]) from None

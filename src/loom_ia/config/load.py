@@ -5,7 +5,7 @@ comes out needs no second look: models and tools are declared, prompts are read.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -17,10 +17,11 @@ from loom_ia.config.availability import AGENT
 from loom_ia.config.checks import (
     CHECKS,
     CHECKS_OF_TOOLS,
-    check_budgets,
+    HARDENED,
     check_durability,
 )
 from loom_ia.config.document import Document, KeyPath, read_document
+from loom_ia.config.files import read_bytes
 from loom_ia.config.overrides import Override, check_profiles, override_document, override_values
 from loom_ia.config.places import FILE_NAME, IN_PYTHON, Show, Source, reason, shown_from
 from loom_ia.config.profiles import ActiveProfile, choose_profile, written_profile
@@ -28,10 +29,17 @@ from loom_ia.config.project import Project, WrittenAgent
 from loom_ia.config.prompts import read_prompts
 from loom_ia.config.references import References
 from loom_ia.config.root import LoomConfig
+from loom_ia.config.schemas import read_schemas
 from loom_ia.config.validation import Validated, not_a_mapping, validate
 from loom_ia.core.errors import ConfigError, Problem
+from loom_ia.core.json import JsonObject
+from loom_ia.core.model.models import ModelSpec
+from loom_ia.core.model.pricing import Pricing
 from loom_ia.core.prompts import Language
 from loom_ia.core.template import Template
+
+PriceList: TypeAlias = Callable[[ModelSpec], Pricing | None]
+"""Gives the prices of a model, None when it does not know it."""
 
 _NO_FILE: Final = "there is no such file (create a project with `loom init`, or give --config)"
 _NO_FOLDER: Final = (
@@ -44,9 +52,10 @@ _SUFFIXES: Final = frozenset({".yaml", ".yml"})
 class LoadedConfig:
     """A sound configuration, and what was learnt while it was loaded.
 
-    `prompts` gives the system prompt of each agent by its name. `references` turns the names of
-    Python objects into objects; its modules are imported when it is first asked. `overrides` are
-    what the profile changed. `warnings` are what another profile would refuse.
+    `prompts` gives the system prompt of each agent by its name, and `schemas` the one of its
+    answers. `references` turns the names of Python objects into objects; its modules are imported
+    when it is first asked. `environ` is where secrets are, None for the process's own. `overrides`
+    are what the profile changed. `warnings` are what another profile would refuse.
     """
 
     config: LoomConfig
@@ -56,12 +65,19 @@ class LoadedConfig:
     references: References
     project: Project
     durable: bool
+    schemas: Mapping[str, JsonObject]
+    environ: Mapping[str, str] | None = None
     overrides: tuple[Override, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
     def path(self, written: str) -> Path:
         """Make a path of the configuration absolute."""
         return self.base_dir / written
+
+    def secret(self, name: str) -> str:
+        """Give the value of a variable, empty when it is not defined."""
+        environ = os.environ if self.environ is None else self.environ
+        return environ.get(name, "")
 
     def language(self, agent: AgentSpec) -> Language:
         """Give the language of the texts that the engine puts before the model of `agent`."""
@@ -85,7 +101,7 @@ class LoadedConfig:
         if self.profile.name != "dev":
             problems += lost
         _raise_if_any(problems)
-        return (*lost, *check_budgets(self.project))
+        return (*lost, *(fault for check in HARDENED for fault in check(self.project)))
 
 
 def load_config(
@@ -95,13 +111,15 @@ def load_config(
     environ: Mapping[str, str] | None = None,
     references: bool = False,
     durable: bool | None = None,
+    prices: PriceList | None = None,
 ) -> LoadedConfig:
     """Read `loom.yaml` (or the folder that holds one) and the files that it names.
 
     `profile` wins over `LOOM_PROFILE` in `environ` (that of the process by default), which wins
     over the file; what `profiles` says for it is merged first. With `references`, the user's
     modules are imported and checked too; leave it out when some tools are registered later.
-    `durable` tells what a journal that replaces the configured one is. Raises `ConfigError` with
+    `durable` tells what a journal that replaces the configured one is. `prices` gives those of a
+    model that has no `pricing`. Raises `ConfigError` with
     every problem.
     """
     file = Path(os.path.abspath(path))  # noqa: PTH100 (links stay as they are written)
@@ -125,6 +143,8 @@ def load_config(
         model_ids=_model_ids(document.value),
         profile=active,
         overrides=overrides,
+        environ=environ,
+        prices=prices,
     )
     return _prepare(project, problems, references=references, durable=durable)
 
@@ -137,6 +157,7 @@ def prepare_config(
     environ: Mapping[str, str] | None = None,
     references: bool = False,
     durable: bool | None = None,
+    prices: PriceList | None = None,
 ) -> LoadedConfig:
     """Check a configuration built in Python, as `load_config` does one that is read.
 
@@ -162,6 +183,8 @@ def prepare_config(
         model_ids=_model_ids(value),
         profile=active,
         overrides=overrides,
+        environ=environ,
+        prices=prices,
     )
     problems += root.problems
     return _prepare(project, problems, references=references, durable=durable)
@@ -180,12 +203,14 @@ class _Written:
     model_ids: tuple[str, ...]
     profile: ActiveProfile
     overrides: tuple[Override, ...]
+    environ: Mapping[str, str] | None
+    prices: PriceList | None
 
 
 def _prepare(
     written: _Written, problems: list[Problem], *, references: bool, durable: bool | None
 ) -> LoadedConfig:
-    root = written.root.spec or LoomConfig(version=1)
+    root = _priced(written.root.spec or LoomConfig(version=1), written.prices)
     broken = written.root.broken
     prompts_dir = None if "prompts_dir" in broken else root.prompts_dir
     project = Project(
@@ -199,6 +224,7 @@ def _prepare(
         ),
         broken=broken,
         prompts=read_prompts(written.agents, written.base_dir, prompts_dir, written.show),
+        schemas=read_schemas(written.agents, written.base_dir, written.show),
     )
     for check in CHECKS:
         problems += check(project)
@@ -210,10 +236,10 @@ def _prepare(
     warnings = () if durable else tuple(check_durability(project, resolved=resolved))
     if written.profile.name != "dev":
         problems += warnings
-    unpriced = tuple(check_budgets(project))
+    hardened = tuple(fault for check in HARDENED for fault in check(project))
     if written.profile.name == "prod":
-        problems += unpriced
-    warnings = (*warnings, *unpriced)
+        problems += hardened
+    warnings = (*warnings, *hardened)
     if problems:
         project.references.close()
     _raise_if_any(problems)
@@ -230,9 +256,26 @@ def _prepare(
         references=project.references,
         project=project,
         durable=durable,
+        schemas={
+            specs[position].name: answer.schema
+            for position, answer in project.schemas.items()
+            if answer.schema is not None
+        },
+        environ=written.environ,
         overrides=written.overrides,
         warnings=warnings,
     )
+
+
+def _priced(root: LoomConfig, prices: PriceList | None) -> LoomConfig:
+    """Give each model without `pricing` the prices that the list knows."""
+    if prices is None:
+        return root
+    models = tuple(
+        model if model.pricing is not None else model.model_copy(update={"pricing": prices(model)})
+        for model in root.models
+    )
+    return root.model_copy(update={"models": models})
 
 
 def _raise_if_any(problems: Iterable[Problem]) -> None:
@@ -307,7 +350,7 @@ def _model_ids(value: Mapping[str, JsonValue]) -> tuple[str, ...]:
 
 def _read_file(file: Path, show: Show, template: str = "there is no such file") -> Document:
     try:
-        data = file.read_bytes()
+        data = read_bytes(file)
     except FileNotFoundError as error:
         raise ConfigError([Problem(show(file), None, "", template, {})]) from error
     except (OSError, ValueError) as error:

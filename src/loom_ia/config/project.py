@@ -10,6 +10,7 @@ from loom_ia.config.places import Source
 from loom_ia.config.references import References
 from loom_ia.config.root import LoomConfig
 from loom_ia.core.errors import Problem
+from loom_ia.core.json import JsonObject
 from loom_ia.core.template import Template
 
 
@@ -45,6 +46,14 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerSchema:
+    """The schema of an agent's answers; None when it has faults, told by `problems`."""
+
+    schema: JsonObject | None = None
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """All that a check may look at.
 
@@ -60,3 +69,4 @@ class Project:
     references: References
     broken: frozenset[str] = frozenset()
     prompts: Mapping[int, Prompt] = field(default_factory=dict[int, Prompt])
+    schemas: Mapping[int, AnswerSchema] = field(default_factory=dict[int, AnswerSchema])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from loom_ia.config.document import MAX_BYTES
+from loom_ia.config.files import read_bytes
 from loom_ia.config.places import reason
 from loom_ia.config.project import Prompt, WrittenAgent
 from loom_ia.core.errors import ConfigError
@@ -54,7 +55,7 @@ def _read(
     if not any(path.is_relative_to(place) for place in inside):
         return refused("{file} is outside the folder of the configuration (move it inside)")
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
     except FileNotFoundError:
         return refused("there is no file {file} (system_file is relative to prompts_dir)")
     except (OSError, ValueError) as error:

@@ -138,11 +138,29 @@ class Logging(_Section):
     )
 
 
+class Capture(_Section):
+    """What is kept beyond the facts that a run needs."""
+
+    raw_exchanges: bool = Field(
+        default=False,
+        description=(
+            "Write each HTTP exchange with a provider to the journal, without secrets and without "
+            "the bytes of files."
+        ),
+    )
+    raw_max_bytes: int = Field(
+        default=262_144, gt=0, description="Bytes of a body above which it is cut."
+    )
+
+
 class Telemetry(_Section):
     """What is shown of the inside."""
 
     logging: Logging = Field(
         default=Logging(), description="The technical log, apart from the journal."
+    )
+    capture: Capture = Field(
+        default=Capture(), description="What is kept beyond the facts that a run needs."
     )
 
 

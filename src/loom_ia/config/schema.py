@@ -5,7 +5,6 @@ draft-07, which every editor reads, and uses no word that means something else i
 depends on several parts (a declared model, a path for a backend) is for `loom validate`.
 """
 
-from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, Final, TypeAlias, cast
 
@@ -13,7 +12,6 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from loom_ia.agents import AgentSpec
-from loom_ia.config.meanings import MODEL_MEANINGS
 from loom_ia.config.overrides import ROOT_ONLY
 from loom_ia.config.root import LoomConfig
 
@@ -21,17 +19,12 @@ Schema: TypeAlias = dict[str, Any]
 
 DIALECT: Final = "http://json-schema.org/draft-07/schema#"
 _REFERENCE: Final = "#/definitions/{model}"
-_MODELS: Final[Mapping[str, str]] = {"ModelSpec": "models[].", "Pricing": "models[].pricing."}
 
 
 def root_schema() -> Schema:
     """Give the schema of `loom.yaml`."""
     schema = _schema_of(LoomConfig, "loom.yaml")
     definitions = schema["definitions"]
-    for name, prefix in _MODELS.items():
-        for key, value in definitions[name]["properties"].items():
-            if meaning := MODEL_MEANINGS.get(prefix + key):
-                value.setdefault("description", meaning)
     definitions["Profile"] = part = _partial(schema)
     for value in definitions["Profiles"]["properties"].values():
         value.pop("additionalProperties", None)

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar, get_args
 
 from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from loom_ia.config.availability import (
@@ -175,8 +176,12 @@ def keys_at(model: type[BaseModel], path: KeyPath) -> tuple[str, ...]:
     """Give the keys that may stand in what is at `path` of `model`."""
     for part in path:
         if isinstance(part, str):
-            model = _model_in(model.model_fields[part].annotation) or model
-    return tuple(model.model_fields)
+            model = _model_in(_fields(model)[part].annotation) or model
+    return tuple(_fields(model))
+
+
+def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

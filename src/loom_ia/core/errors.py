@@ -158,11 +158,26 @@ ModelErrorKind = Literal[
 
 
 class ModelError(OutsideError):
-    """A model call failed; `kind` says whether trying again or elsewhere can help."""
+    """A model call failed; `kind` says whether trying again or elsewhere can help.
 
-    def __init__(self, kind: ModelErrorKind, template: str, /, **params: object) -> None:
+    `http_status` is what the provider answered, None when it did not. `retry_after` is the wait
+    that it asked for, in seconds.
+    """
+
+    def __init__(
+        self,
+        kind: ModelErrorKind,
+        template: str,
+        /,
+        *,
+        http_status: int | None = None,
+        retry_after: float | None = None,
+        **params: object,
+    ) -> None:
         super().__init__(template, **params)
         self.kind: ModelErrorKind = kind
+        self.http_status = http_status
+        self.retry_after = retry_after
 
 
 class ToolError(OutsideError):

@@ -11,17 +11,41 @@ from loom_ia.core.prompts import Language
 
 
 @dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """A model as a decision sees it: its name in the configuration, and what it is asked with.
+
+    `context_window` is in tokens, None when it is not known. `parts` identify what this model
+    puts in a request.
+    """
+
+    id: str
+    max_tokens: int | None = None
+    params: JsonObject = field(default_factory=dict[str, JsonValue])
+    native_json: bool = False
+    context_window: int | None = None
+    parts: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def identified(self) -> "ModelFacts":
+        """Give the same facts with their digests."""
+        settings: JsonObject = {"max_tokens": self.max_tokens, "params": self.params}
+        parts = {"model": digest(self.id)[:16], "settings": digest(settings)[:16]}
+        return replace(self, parts=MappingProxyType(parts))
+
+
+@dataclass(frozen=True, slots=True)
 class AgentPlan:
     """An agent as its decisions see it. Build it with `agent_plan`, which adds the digests.
 
     `timeout` bounds the driven time of a run and `expires_in` the wait for a human, both in
     seconds, None for no limit. `inline_approver` tells that a function answers questions while
     the run is driven. `reader` reads what was put away; it is offered once something was.
-    `part_digests` identify the parts of a request that the agent decides.
+    `chain` has the model that leads and then those that take over when it fails. `output_schema`
+    is what the answer is asked to fit. `part_digests` identify the parts of a request that the
+    agent decides.
     """
 
     name: str
-    model: str
+    chain: tuple[ModelFacts, ...]
     system: str
     tools: Mapping[str, ToolSpec]
     max_iterations: int = 10
@@ -29,14 +53,31 @@ class AgentPlan:
     expires_in: float | None = 86_400.0
     on_expiry: ExpiryAction = "deny"
     language: Language = "en"
-    max_tokens: int | None = None
-    params: JsonObject = field(default_factory=dict[str, JsonValue])
+    output_schema: JsonObject | None = None
     inline_approver: bool = False
     reader: ToolSpec | None = None
     budget: Budget = field(default_factory=Budget)
     on_exceed: BudgetAction = "stop"
     part_digests: Mapping[str, str] = field(default_factory=dict[str, str])
     digest: str = ""
+
+    @property
+    def model(self) -> str:
+        """The name of the model that leads."""
+        return self.chain[0].id
+
+    def facts_of(self, model: str | None) -> ModelFacts:
+        """Give what is known of a model of the chain; of the one that leads for any other."""
+        return next((facts for facts in self.chain if facts.id == model), self.chain[0])
+
+    def successor(self, model: str, *, larger: bool = False) -> ModelFacts | None:
+        """Give the model that takes over from `model`; a `larger` one must have a larger window."""
+        rank = next((i for i, facts in enumerate(self.chain) if facts.id == model), None)
+        if rank is None:
+            return None
+        window = self.chain[rank].context_window or 0
+        later = self.chain[rank + 1 :]
+        return next((f for f in later if not larger or (f.context_window or 0) > window), None)
 
     def at(self, *, has_offloaded: bool) -> "AgentPlan":
         """Give the plan of a run that has, or has not, put a result away."""
@@ -56,7 +97,8 @@ def tools_digest(tools: Iterable[ToolSpec]) -> str:
 def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
     *,
     name: str,
-    model: str,
+    model: str | ModelFacts,
+    fallbacks: tuple[ModelFacts, ...] = (),
     system: str,
     tools: tuple[ToolSpec, ...] = (),
     max_iterations: int = 10,
@@ -64,29 +106,31 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
     expires_in: float | None = 86_400.0,
     on_expiry: ExpiryAction = "deny",
     language: Language = "en",
-    max_tokens: int | None = None,
-    params: JsonObject | None = None,
+    output_schema: JsonObject | None = None,
     reader: ToolSpec | None = None,
     budget: Budget | None = None,
     on_exceed: BudgetAction = "stop",
 ) -> AgentPlan:
     """Build a plan and the digests that identify it."""
-    settings: JsonObject = {"max_tokens": max_tokens, "params": params or {}}
+    first = model if isinstance(model, ModelFacts) else ModelFacts(model)
+    chain = tuple(facts.identified() for facts in (first, *fallbacks))
     parts = {
-        "model": digest(model)[:16],
+        **chain[0].parts,
         "system": digest(system)[:16],
         "tools": tools_digest(tools),
-        "settings": digest(settings)[:16],
     }
+    if output_schema is not None:
+        parts["output"] = digest(output_schema)[:16]
     whole = {
         **parts,
+        "fallbacks": [dict(facts.parts) for facts in chain[1:]],
         "declarations": digest([t.model_dump(mode="json") for t in tools]),
         "limits": [max_iterations, timeout, expires_in, on_expiry, language],
         "budget": [(budget or Budget()).model_dump(mode="json"), on_exceed],
     }
     return AgentPlan(
         name=name,
-        model=model,
+        chain=chain,
         system=system,
         tools=MappingProxyType({t.name: t for t in tools}),
         max_iterations=max_iterations,
@@ -94,8 +138,7 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
         expires_in=expires_in,
         on_expiry=on_expiry,
         language=language,
-        max_tokens=max_tokens,
-        params=params or {},
+        output_schema=output_schema,
         reader=reader,
         budget=budget or Budget(),
         on_exceed=on_exceed,

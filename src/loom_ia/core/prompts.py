@@ -29,6 +29,12 @@ TextName: TypeAlias = Literal[
     "pending",
     "empty_result",
     "empty_message",
+    "answer_schema",
+    "go_on",
+    "file_not_shown",
+    "file_lost",
+    "files_of_result",
+    "failed_result",
     "offloaded",
     "not_kept",
     "unknown_artifact",
@@ -70,6 +76,15 @@ _EN: Final[dict[TextName, str]] = {
     "pending": "Actions of this conversation still await a human decision: {actions}",
     "empty_result": "(no result)",
     "empty_message": "(empty message)",
+    "answer_schema": (
+        "Answer with one JSON document and nothing around it. It must fit this JSON Schema: "
+        "{schema}"
+    ),
+    "go_on": "Go on.",
+    "file_not_shown": "(file {name}, {media_type}, {size} bytes: this model cannot read it)",
+    "file_lost": "(file {name}, {media_type}: it is no longer kept)",
+    "files_of_result": "Files given by the call {call_id}:",
+    "failed_result": "[error] {text}",
     "offloaded": (
         "(The beginning of a result of {size} characters. Read any part of it with "
         'artifact_read(ref="{ref}", offset=…, limit=…).)'
@@ -121,6 +136,15 @@ _FR: Final[dict[TextName, str]] = {
     ),
     "empty_result": "(aucun résultat)",
     "empty_message": "(message vide)",
+    "answer_schema": (
+        "Réponds par un seul document JSON, sans rien autour. Il doit respecter ce schéma JSON : "
+        "{schema}"
+    ),
+    "go_on": "Continue.",
+    "file_not_shown": "(fichier {name}, {media_type}, {size} octets, que ce modèle ne lit pas)",
+    "file_lost": "(fichier {name}, {media_type} : il n'est plus conservé)",
+    "files_of_result": "Fichiers donnés par l'appel {call_id} :",
+    "failed_result": "[erreur] {text}",
     "offloaded": (
         "(Début d'un résultat de {size} caractères. Lis-en n'importe quelle partie avec "
         'artifact_read(ref="{ref}", offset=…, limit=…).)'

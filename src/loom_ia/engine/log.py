@@ -23,7 +23,7 @@ from loom_ia.core.errors import (
 from loom_ia.core.events.artifact import ArtifactStored
 from loom_ia.core.events.envelope import Draft, Event, Payload
 from loom_ia.core.events.fold import apply, begin
-from loom_ia.core.events.model import ModelResponded
+from loom_ia.core.events.model import ModelExchanged, ModelResponded, ModelRetried
 from loom_ia.core.events.run import RunStarted
 from loom_ia.core.events.tool import ToolCalled, ToolCompleted
 from loom_ia.core.ids import RunId, SessionId, TenantId
@@ -321,6 +321,8 @@ def _is_late_fact(payload: Payload, run: RunState) -> bool:
         case ModelResponded():
             step = run.step
             return step is not None and step.effect == "model_call" and not step.done
+        case ModelRetried() | ModelExchanged():
+            return True
         case _:
             return False
 

@@ -9,9 +9,10 @@ _THOUSANDS: Final[dict[Language, str]] = {"en": ",", "fr": "\N{NARROW NO-BREAK S
 _DAYS: Final[dict[Language, str]] = {"en": "%Y-%m-%d", "fr": "%d/%m/%Y"}
 
 
-def count(number: int) -> str:
-    """Write a number of things: `12,345`, and in French with a narrow space."""
-    return f"{number:,}".replace(",", _THOUSANDS[current()])
+def count(number: int, *, estimated: bool = False) -> str:
+    """Write a number of things: `12,345`, in French with a narrow space; `≈12,345` if estimated."""
+    written = f"{number:,}".replace(",", _THOUSANDS[current()])
+    return f"≈{written}" if estimated else written
 
 
 def day(instant: datetime) -> str:

@@ -6,7 +6,7 @@ longer shown: the whole text follows once the journal has it, on a line of its o
 
 from loom_ia.access.cli.terminal import answer, printable, say
 from loom_ia.core.events.envelope import Event
-from loom_ia.core.events.model import ModelResponded
+from loom_ia.core.events.model import ModelFellBack, ModelResponded, ModelRetried
 from loom_ia.core.events.tool import ToolCalled, ToolCompleted
 from loom_ia.core.json import readable
 from loom_ia.core.model.chunks import Reset, TextDelta
@@ -33,6 +33,10 @@ class Live:
                 self._trusted = False
             case Event(payload=ModelResponded() as payload):
                 self._answered(payload.message.as_text())
+            case Event(payload=ModelRetried() as payload) if not payload.final:
+                say(printable(_retried(payload)), "yellow")
+            case Event(payload=ModelFellBack() as payload):
+                say(printable(_fell_back(payload)), "yellow")
             case Event(payload=ToolCalled() as payload):
                 call = f"{payload.tool_name}({readable(payload.arguments)})"
                 say(printable(_("Call       : {call}", call=call)))
@@ -55,3 +59,21 @@ class Live:
             answer(text, end="")
         self.end()
         self._trusted = True
+
+
+def _retried(payload: ModelRetried) -> str:
+    return _(
+        "Retry      : {model}, {kind}, again in {seconds:g} s",
+        model=payload.model,
+        kind=payload.error_kind,
+        seconds=payload.delay_s,
+    )
+
+
+def _fell_back(payload: ModelFellBack) -> str:
+    return _(
+        "Fallback   : {to_model} takes over from {from_model} ({reason})",
+        to_model=payload.to_model,
+        from_model=payload.from_model,
+        reason=payload.reason,
+    )

@@ -82,12 +82,34 @@ def report_lines(report: "UsageReport") -> Iterator[str]:
     for run in report.runs:
         known = f"{run.agent}, {run.status.value}" if run.status else run.agent
         rows.append(_row(f"  {'  ' * (run.depth or 0)}{run.run_id} ({known})", run))
+    if len(report.sessions) > 1:
+        rows.append((_("By session"), "", "", "", ""))
+        rows += (_row(f"  {session.session_id}", session) for session in report.sessions)
     rows.append((_("By role"), "", "", "", ""))
     rows += (_row(f"  {role.name}", role) for role in report.roles)
     rows.append((_("By model"), "", "", "", ""))
     rows += (_row(f"  {model.name} ({model.model_id})", model) for model in report.models)
     rows.append(_row(_("Total"), report.total))
     yield from columns(rows, right=range(1, len(heads)))
+    yield from _remarks(report)
+
+
+def _remarks(report: "UsageReport") -> Iterator[str]:
+    """Say what the numbers leave out, and which of them nobody gave."""
+    total = report.total
+    if total.failed_attempts:
+        yield _(
+            "{count} attempt(s) gave no answer; what they consumed is counted",
+            count=total.failed_attempts,
+        )
+    if total.usage.estimated:
+        yield _("≈ the provider did not give a number: it was counted from the texts")
+    unpriced = ", ".join(model.name for model in report.models if model.unpriced_calls)
+    if unpriced:
+        yield _(
+            "no price is known of {models}: the cost leaves them out (add pricing to the model)",
+            models=unpriced,
+        )
 
 
 def _about(report: "UsageReport") -> str:
@@ -101,5 +123,6 @@ def _about(report: "UsageReport") -> str:
 
 def _row(name: str, spent: "Consumption") -> tuple[str, ...]:
     usage = spent.usage
-    counts = (spent.calls, usage.prompt_tokens, usage.output_tokens)
-    return (name, *map(count, counts), f"{spent.cost_usd:.6f}")
+    tokens = (usage.prompt_tokens, usage.output_tokens)
+    counted = (count(number, estimated=usage.estimated) for number in tokens)
+    return (name, count(spent.calls), *counted, f"{spent.cost_usd:.6f}")

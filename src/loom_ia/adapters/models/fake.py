@@ -14,7 +14,6 @@ another process therefore goes on where it stopped, and two runs never disturb e
 """
 
 import asyncio
-import weakref
 from collections.abc import AsyncGenerator, Iterator
 from itertools import chain, pairwise
 from typing import Final
@@ -40,8 +39,9 @@ from loom_ia.core.model.content import ReasoningBlock, ToolResultBlock
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.model.request import ModelRequest
-from loom_ia.core.model.tooling import ToolSpec
+from loom_ia.core.model.sizes import Sizes
 from loom_ia.core.model.usage import Usage
+from loom_ia.core.ports.models import ModelAccess
 
 _CHARACTERS_PER_TOKEN: Final = 4
 # What a provider's JSON writes around the texts, in characters: for each request, tool, block and
@@ -129,10 +129,10 @@ class FakeModel:
     two. A token is four characters, rounded up.
     """
 
-    def __init__(self, spec: ModelSpec) -> None:
+    def __init__(self, spec: ModelSpec, access: ModelAccess | None = None) -> None:
         self._spec = spec
         self._params = _read_params(spec)
-        self._sizes = _Sizes()
+        self._sizes = Sizes()
 
     @property
     def spec(self) -> ModelSpec:
@@ -179,10 +179,15 @@ class FakeModel:
         message = answer.message if answer else Message.text("assistant", "")
         thought = sum(len(b.text) for b in message.blocks if isinstance(b, ReasoningBlock))
         return Usage(
-            input_tokens=_tokens(self._sizes.of_request(request)),
-            output_tokens=_tokens(_message_size(message)),
+            input_tokens=_tokens(self._read(request)),
+            output_tokens=_tokens(_written(self._sizes, message)),
             reasoning_tokens=_tokens(thought),
         )
+
+    def _read(self, request: ModelRequest) -> int:
+        messages = sum(_written(self._sizes, message) for message in request.conversation())
+        tools = sum(_TOOL + self._sizes.of(tool) for tool in request.tools)
+        return _REQUEST + len(request.system) + messages + tools
 
     def _reply(self, request: ModelRequest) -> tuple[int, FakeReply]:
         turn, said = _position(request)
@@ -244,38 +249,13 @@ def _arguments(call: FakeCall) -> str:
     return call.arguments if isinstance(call.arguments, str) else canonical(call.arguments)
 
 
+def _written(sizes: Sizes, message: Message) -> int:
+    results = sum(isinstance(block, ToolResultBlock) for block in message.blocks)
+    return sizes.of(message) + _BLOCK * len(message.blocks) + _RESULT * results
+
+
 def _tokens(characters: int) -> int:
     return characters // _CHARACTERS_PER_TOKEN
-
-
-class _Sizes:
-    """Count characters, those of a message or of a tool only once: both are immutable."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[weakref.ref[Message | ToolSpec], int]] = {}
-
-    def of_request(self, request: ModelRequest) -> int:
-        """Count what the model reads: system, messages, tools."""
-        parts = chain(request.conversation(), request.tools)
-        return _REQUEST + len(request.system) + sum(self._of(part) for part in parts)
-
-    def _of(self, part: Message | ToolSpec) -> int:
-        key = id(part)
-        known = self._known.get(key)
-        if known is not None and known[0]() is part:
-            return known[1]
-        size = _message_size(part) if isinstance(part, Message) else _tool_size(part)
-        self._known[key] = (weakref.ref(part, lambda _: self._known.pop(key, None)), size)
-        return size
-
-
-def _message_size(message: Message) -> int:
-    results = sum(isinstance(block, ToolResultBlock) for block in message.blocks)
-    return len(message.model_dump_json()) + _BLOCK * len(message.blocks) + _RESULT * results
-
-
-def _tool_size(tool: ToolSpec) -> int:
-    return _TOOL + len(tool.name) + len(tool.description) + len(canonical(tool.input_schema))
 
 
 def _read_params(spec: ModelSpec) -> FakeParams:

@@ -3,18 +3,21 @@
 Law. A check looks at the project and yields a problem for each fault; it neither stops at the first
 nor speaks about a part that was refused already. To add one, write its file and name it below.
 Some stand apart: those of tools import the user's modules, one only warns in the dev profile, and
-one is an error in prod alone.
+the hardened ones are errors in prod alone.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from loom_ia.config.checks.budgets import check_budgets
+from loom_ia.config.checks.chains import check_chains, check_windows
 from loom_ia.config.checks.durability import check_durability
 from loom_ia.config.checks.idempotency import check_idempotency
+from loom_ia.config.checks.models import check_cache_prices, check_keys, check_models
 from loom_ia.config.checks.names import check_names
 from loom_ia.config.checks.prompts import check_prompts
 from loom_ia.config.checks.references import check_references
+from loom_ia.config.checks.schemas import check_schemas
 from loom_ia.config.checks.storage import check_storage
 from loom_ia.config.checks.tools import check_tools
 from loom_ia.config.checks.used_models import check_used_models
@@ -25,12 +28,23 @@ Check: TypeAlias = Callable[[Project], Iterator[Problem]]
 
 CHECKS: Final[tuple[Check, ...]] = (
     check_names,
+    check_models,
     check_used_models,
+    check_chains,
     check_prompts,
+    check_schemas,
     check_storage,
     check_tools,
 )
 
 CHECKS_OF_TOOLS: Final[tuple[Check, ...]] = (check_references, check_idempotency)
 
-__all__ = ["CHECKS", "CHECKS_OF_TOOLS", "Check", "check_budgets", "check_durability"]
+HARDENED: Final[tuple[Check, ...]] = (
+    check_budgets,
+    check_windows,
+    check_keys,
+    check_cache_prices,
+)
+"""What would better not be: told everywhere, and refused in prod."""
+
+__all__ = ["CHECKS", "CHECKS_OF_TOOLS", "HARDENED", "Check", "check_durability"]

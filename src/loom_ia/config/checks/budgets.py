@@ -11,9 +11,11 @@ def check_budgets(project: Project) -> Iterator[Problem]:
     priced = {model.id for model in project.root.models if model.pricing is not None}
     known = {model.id for model in project.root.models}
     for agent in project.agents:
-        model = agent.spec.main.model
         limits = agent.spec.budget.over(project.root.budgets)
-        if limits.run.max_cost is None or model in priced or model not in known:
+        if limits.run.max_cost is None:
             continue
-        template = "max_cost limits nothing: {model} has no pricing (add it to the model)"
-        yield agent.source.problem(("main", "model"), template, model=model)
+        for position, model in enumerate(agent.spec.main.chain):
+            if model in known and model not in priced:
+                path = ("main", "fallbacks", position - 1) if position else ("main", "model")
+                template = "max_cost limits nothing: {model} has no pricing (add it to the model)"
+                yield agent.source.problem(path, template, model=model)

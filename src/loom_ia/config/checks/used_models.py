@@ -11,13 +11,16 @@ def check_used_models(project: Project) -> Iterator[Problem]:
     if "models" in project.broken and not project.model_ids:
         return
     for agent in project.agents:
-        model = agent.spec.main.model
-        if "main" in agent.broken or model in project.model_ids:
+        if "main" in agent.broken:
             continue
-        if project.model_ids:
-            known = ", ".join(project.model_ids)
-            template = "unknown model {model} (declared models: {known})"
-            yield agent.source.problem(("main", "model"), template, model=model, known=known)
-        else:
-            template = "unknown model {model} (no model is declared: add it under models)"
-            yield agent.source.problem(("main", "model"), template, model=model)
+        for position, model in enumerate(agent.spec.main.chain):
+            if model in project.model_ids:
+                continue
+            path = ("main", "fallbacks", position - 1) if position else ("main", "model")
+            if project.model_ids:
+                known = ", ".join(project.model_ids)
+                template = "unknown model {model} (declared models: {known})"
+                yield agent.source.problem(path, template, model=model, known=known)
+            else:
+                template = "unknown model {model} (no model is declared: add it under models)"
+                yield agent.source.problem(path, template, model=model)

@@ -13,7 +13,13 @@ from loom_ia.core.events.codec import from_full, from_line, to_line
 from loom_ia.core.events.envelope import SCHEMA_VERSION, Draft, Event, Opaque, Payload
 from loom_ia.core.events.idempotency import IdempotencyRecorded, IdempotencyReused
 from loom_ia.core.events.message import UserMessage
-from loom_ia.core.events.model import ModelResponded
+from loom_ia.core.events.model import (
+    CircuitOpened,
+    ModelExchanged,
+    ModelFellBack,
+    ModelResponded,
+    ModelRetried,
+)
 from loom_ia.core.events.query import EventQuery
 from loom_ia.core.events.run import (
     RunCancelled,
@@ -38,12 +44,16 @@ __all__ = [
     "ApprovalRequested",
     "ArtifactStored",
     "BudgetExceeded",
+    "CircuitOpened",
     "Draft",
     "Event",
     "EventQuery",
     "IdempotencyRecorded",
     "IdempotencyReused",
+    "ModelExchanged",
+    "ModelFellBack",
     "ModelResponded",
+    "ModelRetried",
     "Opaque",
     "Payload",
     "RunCancelled",

@@ -18,7 +18,13 @@ from loom_ia.core.events.budget import BudgetExceeded
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.idempotency import IdempotencyRecorded, IdempotencyReused
 from loom_ia.core.events.message import UserMessage
-from loom_ia.core.events.model import ModelResponded
+from loom_ia.core.events.model import (
+    CircuitOpened,
+    ModelExchanged,
+    ModelFellBack,
+    ModelResponded,
+    ModelRetried,
+)
 from loom_ia.core.events.run import (
     RunCancelled,
     RunClaimed,
@@ -44,6 +50,10 @@ _ALL: Final[tuple[type[Payload], ...]] = (
     RunResumed,
     UserMessage,
     ModelResponded,
+    ModelRetried,
+    ModelFellBack,
+    ModelExchanged,
+    CircuitOpened,
     ToolCalled,
     ToolCompleted,
     ApprovalRequested,

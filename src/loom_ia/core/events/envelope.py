@@ -17,7 +17,16 @@ from loom_ia.core.state.run import RunState
 SCHEMA_VERSION: Final = 1
 
 Category: TypeAlias = Literal[
-    "run", "message", "model", "tool", "approval", "idempotency", "artifact", "policy", "unknown"
+    "run",
+    "message",
+    "model",
+    "circuit",
+    "tool",
+    "approval",
+    "idempotency",
+    "artifact",
+    "policy",
+    "unknown",
 ]
 EventStatus: TypeAlias = Literal["ok", "warning", "error"]
 Facet: TypeAlias = str | int | float | bool | None

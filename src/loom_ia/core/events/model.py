@@ -1,23 +1,33 @@
-"""What models answer."""
+"""What models answer, and what happened when they did not."""
 
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
-from loom_ia.core.events.envelope import Facet, Fact, Payload, SpanRule
+from loom_ia.core.errors import ModelErrorKind
+from loom_ia.core.events.envelope import EventStatus, Facet, Fact, Payload, SpanRule
 from loom_ia.core.ids import CallId
 from loom_ia.core.model.base import sparse
 from loom_ia.core.model.chunks import StopReason
+from loom_ia.core.model.exchange import HttpExchange
 from loom_ia.core.model.messages import Message
+from loom_ia.core.model.pricing import Prices
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.run import RunState
+
+FailureKind: TypeAlias = ModelErrorKind | Literal["interrupted"]
+"""Why an attempt gave no answer; `interrupted` when the run was stopped meanwhile."""
+
+FallbackReason: TypeAlias = ModelErrorKind | Literal["circuit_open"]
 
 
 class ModelResponded(Payload):
     """A model answered.
 
-    `model` is the name in the configuration, `model_id` the provider's. `request_hash` identifies
-    the request, `request_parts` each part of it, so that a replay can say which one moved.
-    `problems` tells, by call id, why the arguments of a call cannot run: they were checked when
-    they arrived. `mended` lists the paths whose text the journal could not hold as it was.
+    `model` is the name in the configuration, `model_id` the provider's, `provider` who speaks to
+    it. `attempts` counts the calls that it took. `prices` are those that `cost_usd` was computed
+    with, absent when none is known. `request_hash` identifies the request, `request_parts` each
+    part of it, so that a replay can say which one moved. `problems` tells, by call id, why the
+    arguments of a call cannot run: they were checked when they arrived. `mended` lists the paths
+    whose text the journal could not hold as it was.
     """
 
     TYPE = "model.responded"
@@ -28,11 +38,14 @@ class ModelResponded(Payload):
 
     model: str
     model_id: str
+    provider: str = sparse("")
     message: Message
     usage: Usage
     cost_usd: float = sparse(0.0)
+    prices: Prices | None = sparse(None)
     stop_reason: StopReason
     latency_ms: int = sparse(0)
+    attempts: int = sparse(0)
     request_hash: str
     request_parts: dict[str, str]
     problems: dict[CallId, str] = sparse({})
@@ -42,6 +55,7 @@ class ModelResponded(Payload):
         return {
             "model": self.model,
             "model_id": self.model_id,
+            "provider": self.provider,
             "stop_reason": self.stop_reason,
             "cost_usd": self.cost_usd,
             "latency_ms": self.latency_ms,
@@ -51,3 +65,159 @@ class ModelResponded(Payload):
     def evolve(self, run: RunState, fact: Fact) -> RunState:
         del fact
         return run.responded(self.message, self.problems, self.usage, self.cost_usd)
+
+
+class ModelRetried(Payload):
+    """An attempt to call a model gave no answer.
+
+    `attempt` counts from 1. After `delay_s` seconds another one is made, unless this was the
+    `final` one, which is only written when it consumed something: `usage` and `cost_usd` are what
+    it is billed for, in all likelihood. `http_status` is what the provider answered, if it did.
+    """
+
+    TYPE = "model.retried"
+    CATEGORY = "model"
+    CONTENT = ("error",)
+    SPAN: ClassVar[SpanRule] = "step"
+    ROLE: ClassVar[str | None] = "main"
+
+    model: str
+    model_id: str
+    provider: str = sparse("")
+    attempt: int
+    error_kind: FailureKind
+    error: str
+    http_status: int | None = sparse(None)
+    delay_s: float = sparse(0.0)
+    usage: Usage | None = sparse(None)
+    cost_usd: float = sparse(0.0)
+    prices: Prices | None = sparse(None)
+    final: bool = sparse(False)
+
+    @property
+    def status(self) -> EventStatus:
+        return "warning"
+
+    def facets(self) -> dict[str, Facet]:
+        return {
+            "model": self.model,
+            "model_id": self.model_id,
+            "provider": self.provider,
+            "error_kind": self.error_kind,
+            "attempt": self.attempt,
+        }
+
+    def evolve(self, run: RunState, fact: Fact) -> RunState:
+        del fact
+        return run.paid(self.usage, self.cost_usd) if self.usage else run
+
+
+class ModelFellBack(Payload):
+    """Another model of the chain answers from now on, until the run is over.
+
+    `slot` is whose model it is: `main` for the orchestrator. `reason` is the kind of the error, or
+    `circuit_open` when no call was made.
+    """
+
+    TYPE = "model.fell_back"
+    CATEGORY = "model"
+    CONTENT = ("error",)
+    SPAN: ClassVar[SpanRule] = "step"
+    ROLE: ClassVar[str | None] = "main"
+
+    slot: str = "main"
+    from_model: str
+    to_model: str
+    reason: FallbackReason
+    error: str
+
+    @property
+    def status(self) -> EventStatus:
+        return "warning"
+
+    def facets(self) -> dict[str, Facet]:
+        return {
+            "slot": self.slot,
+            "from_model": self.from_model,
+            "to_model": self.to_model,
+            "reason": self.reason,
+        }
+
+    def evolve(self, run: RunState, fact: Fact) -> RunState:
+        del fact
+        return run.fell_back(self.slot, self.to_model)
+
+
+class ModelExchanged(HttpExchange, Payload):
+    """One HTTP exchange with a provider, written when `telemetry.capture.raw_exchanges` is on.
+
+    Secrets are replaced, and the bytes of files too; a body longer than `raw_max_bytes` is cut.
+    Bodies are text: `*_bytes` are their whole sizes, and `request_sha256` is the digest of what was
+    really sent. `status_code` is absent when no answer came; `error` is the type of what ended the
+    exchange before its end.
+    """
+
+    TYPE = "model.exchanged"
+    CATEGORY = "model"
+    CONTENT = ("url", "request_headers", "request_body", "response_headers", "response_body")
+    SPAN: ClassVar[SpanRule] = "step"
+    ROLE: ClassVar[str | None] = "main"
+
+    model: str
+    model_id: str
+    provider: str = sparse("")
+    attempt: int
+
+    @property
+    def status(self) -> EventStatus:
+        code = self.status_code
+        return "warning" if self.error or code is None or code >= 400 else "ok"
+
+    def facets(self) -> dict[str, Facet]:
+        return {
+            "model": self.model,
+            "model_id": self.model_id,
+            "provider": self.provider,
+            "attempt": self.attempt,
+            "status_code": self.status_code,
+            "duration_ms": self.duration_ms,
+            "request_bytes": self.request_bytes,
+            "response_bytes": self.response_bytes,
+        }
+
+    def evolve(self, run: RunState, fact: Fact) -> RunState:
+        del fact
+        return run
+
+
+class CircuitOpened(Payload):
+    """A target failed so often in a row that it is left alone for `cooldown_s` seconds.
+
+    This holds for every run of the instance; then one call is tried.
+    """
+
+    TYPE = "circuit.opened"
+    CATEGORY = "circuit"
+    CONTENT = ("error",)
+    SPAN: ClassVar[SpanRule] = "step"
+
+    target_kind: Literal["model"] = "model"
+    target: str
+    failures: int
+    cooldown_s: float
+    error: str
+
+    @property
+    def status(self) -> EventStatus:
+        return "warning"
+
+    def facets(self) -> dict[str, Facet]:
+        return {
+            "target_kind": self.target_kind,
+            "target": self.target,
+            "failures": self.failures,
+        }
+
+    def evolve(self, run: RunState, fact: Fact) -> RunState:
+        del fact
+        return run

@@ -28,9 +28,18 @@ from loom_ia.core.model.content import (
     ToolOutput,
     ToolResultBlock,
 )
+from loom_ia.core.model.exchange import HttpExchange
 from loom_ia.core.model.messages import Message, MessageRole
-from loom_ia.core.model.models import ModelSpec, Pricing
+from loom_ia.core.model.models import (
+    Capabilities,
+    CircuitBreaker,
+    ModelSpec,
+    PromptCache,
+    Retry,
+    Timeouts,
+)
 from loom_ia.core.model.policy import ALLOWED, DecisionKind, PolicyPoint, is_allowed
+from loom_ia.core.model.pricing import Prices, PriceTier, Pricing
 from loom_ia.core.model.request import ModelRequest, ToolChoice
 from loom_ia.core.model.tooling import (
     ApprovalMode,
@@ -51,7 +60,10 @@ __all__ = [
     "ArtifactBlock",
     "Assembler",
     "CallerContext",
+    "Capabilities",
+    "CircuitBreaker",
     "DecisionKind",
+    "HttpExchange",
     "JsonBlock",
     "Message",
     "MessageRole",
@@ -62,16 +74,21 @@ __all__ = [
     "OnUnknown",
     "OutputBlock",
     "PolicyPoint",
+    "PriceTier",
+    "Prices",
     "Pricing",
+    "PromptCache",
     "ReasoningBlock",
     "ReasoningDelta",
     "Reset",
+    "Retry",
     "SideEffects",
     "StopReason",
     "Stopped",
     "StoredArtifact",
     "TextBlock",
     "TextDelta",
+    "Timeouts",
     "ToolArgsDelta",
     "ToolCallBlock",
     "ToolCallEnded",

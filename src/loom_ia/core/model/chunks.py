@@ -4,6 +4,7 @@ Chunks are never journalled: the message that they add up to is. A `Reset` says 
 is abandoned: a consumer drops what it showed of it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, assert_never
 
@@ -29,9 +30,15 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta:
-    """A piece of what the model thinks."""
+    """A piece of what the model thinks.
+
+    Pieces with another `block` are another thought. `meta` is what the provider wants back with
+    it, under the name of its API; the last value of a key counts.
+    """
 
     text: str
+    block: int = 0
+    meta: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,7 @@ class ToolCallEnded:
 
 @dataclass(frozen=True, slots=True)
 class UsageReported:
-    """Tokens consumed so far by this attempt."""
+    """Tokens consumed so far by this attempt, in all; what comes later replaces it."""
 
     usage: Usage
 
@@ -90,10 +97,14 @@ ModelChunk: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer. `mended` lists the paths whose text the journal could not hold as it was."""
+    """A whole answer.
+
+    `usage` is None when the provider gave none. `mended` lists the paths whose text the journal
+    could not hold as it was.
+    """
 
     blocks: tuple[AnyBlock, ...]
-    usage: Usage
+    usage: Usage | None
     stop_reason: StopReason
     mended: tuple[str, ...] = ()
 
@@ -101,6 +112,21 @@ class Answer:
     def message(self) -> Message:
         """The answer as a message; an answer of nothing is an empty text."""
         return Message.trusted(role="assistant", blocks=self.blocks or (TextBlock(text=""),))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is neither a call nor anything to read in it."""
+        return not any(_says_something(block) for block in self.blocks)
+
+
+def _says_something(block: AnyBlock) -> bool:
+    match block:
+        case ToolCallBlock():
+            return True
+        case TextBlock():
+            return bool(block.text.strip())
+        case _:
+            return False
 
 
 @dataclass(slots=True)
@@ -112,6 +138,8 @@ class _Part:
     call_id: str = ""
     name: str = ""
     ended: bool = False
+    block: int = 0
+    meta: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
 
 
 @dataclass(slots=True)
@@ -119,13 +147,16 @@ class Assembler:
     """Put chunks together. Feed it every chunk, then take the `answer`.
 
     Each `ToolCallStarted` is a call of its own, also under an id that another one has: what
-    follows under that id belongs to the last one that began.
+    follows under that id belongs to the last one that began. `model` and `model_id` name who
+    answers, in the configuration and at the provider.
     """
 
     model_id: str = ""
+    model: str = ""
     _parts: list[_Part] = field(default_factory=list[_Part])
     _calls: dict[str, _Part] = field(default_factory=dict[str, _Part])
-    _usage: Usage = field(default_factory=Usage)
+    _usage: Usage | None = None
+    _written: int = 0
     _stop: StopReason | None = None
 
     def feed(self, chunk: ModelChunk) -> None:
@@ -134,11 +165,12 @@ class Assembler:
             case TextDelta():
                 self._add("text", chunk.text)
             case ReasoningDelta():
-                self._add("reasoning", chunk.text)
+                self._think(chunk)
             case ToolCallStarted():
                 self._start_call(chunk)
             case ToolArgsDelta():
                 self._calls[chunk.call_id].pieces.append(chunk.fragment)
+                self._written += len(chunk.fragment)
             case ToolCallEnded():
                 if call := self._calls.get(chunk.call_id):
                     call.ended = True
@@ -148,9 +180,19 @@ class Assembler:
                 self._stop = chunk.reason
             case Reset():
                 self._parts, self._calls = [], {}
-                self._usage, self._stop = Usage(), None
+                self._usage, self._stop, self._written = None, None, 0
             case _:
                 assert_never(chunk)
+
+    @property
+    def usage(self) -> Usage | None:
+        """What was reported so far of what the attempt consumed."""
+        return self._usage
+
+    @property
+    def written(self) -> int:
+        """How many characters the model wrote so far."""
+        return self._written
 
     @property
     def answer(self) -> Answer | None:
@@ -164,7 +206,7 @@ class Assembler:
             if part.kind == "call":
                 blocks.append(_call_block(part, text, mended))
                 continue
-            if not text:
+            if not text and not part.meta:
                 continue
             safe = storable_text(text)
             if safe is not text:
@@ -172,7 +214,9 @@ class Assembler:
             blocks.append(
                 TextBlock(text=safe)
                 if part.kind == "text"
-                else ReasoningBlock(text=safe, model_id=self.model_id)
+                else ReasoningBlock(
+                    text=safe, model=self.model, model_id=self.model_id, provider_meta=part.meta
+                )
             )
         return Answer(tuple(blocks), self._usage, self._stop, tuple(mended))
 
@@ -180,6 +224,17 @@ class Assembler:
         if not self._parts or self._parts[-1].kind != kind:
             self._parts.append(_Part(kind))
         self._parts[-1].pieces.append(text)
+        self._written += len(text)
+
+    def _think(self, chunk: ReasoningDelta) -> None:
+        last = self._parts[-1] if self._parts else None
+        if last is None or last.kind != "reasoning" or last.block != chunk.block:
+            last = _Part("reasoning", block=chunk.block)
+            self._parts.append(last)
+        last.pieces.append(chunk.text)
+        self._written += len(chunk.text)
+        for api, given in chunk.meta.items():
+            last.meta.setdefault(api, {}).update(given)
 
     def _start_call(self, chunk: ToolCallStarted) -> None:
         # `str.__str__` refuses what is no text: the block is not checked again.

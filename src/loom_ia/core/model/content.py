@@ -44,10 +44,16 @@ class ArtifactBlock(Block):
 
 
 class ReasoningBlock(Block):
-    """What a model thought, with the model that may read it again."""
+    """What a model thought, with the only model that may read it again.
+
+    `model` is the name in the configuration and `model_id` the provider's. What the provider
+    wants back beside the text, a signature or a sealed content, stands in `provider_meta`, under
+    the name of its API.
+    """
 
     type: Literal["reasoning"] = "reasoning"
     text: str
+    model: str = sparse("")
     model_id: str = sparse("")
 
 

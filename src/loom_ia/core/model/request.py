@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from loom_ia.core.json import JsonObject, JsonValue
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.tooling import ToolSpec
+from loom_ia.core.prompts import Language
 
 ToolChoice: TypeAlias = Literal["auto", "none", "required"]
 
@@ -19,6 +20,8 @@ class ModelRequest:
     Messages come in three parts that share their content by reference, so that a call costs what
     is new: `history` (earlier runs of the session), `messages` (this run), `notes` (added for this
     call alone, never journalled). `max_tokens` and `params` go to the provider as they are.
+    `output_schema` is what the answer must fit, for a model that follows it by itself. `language`
+    is the one of the few texts that an adapter puts in the place of what a model cannot read.
     """
 
     model: str
@@ -30,6 +33,8 @@ class ModelRequest:
     tool_choice: ToolChoice = "auto"
     max_tokens: int | None = None
     params: JsonObject = field(default_factory=dict[str, JsonValue])
+    output_schema: JsonObject | None = None
+    language: Language = "en"
 
     def conversation(self) -> Iterator[Message]:
         """Give every message in order."""

@@ -12,7 +12,7 @@ from loom_ia.core.ports.journal import (
     SessionEntry,
     SessionPage,
 )
-from loom_ia.core.ports.models import ModelClient
+from loom_ia.core.ports.models import ModelAccess, ModelClient, OnExchange, WireModelClient
 from loom_ia.core.ports.tools import Tool, ToolContext
 
 __all__ = [
@@ -24,11 +24,14 @@ __all__ = [
     "HeldLock",
     "IdempotencyStore",
     "Journal",
+    "ModelAccess",
     "ModelClient",
+    "OnExchange",
     "Record",
     "SequenceConflict",
     "SessionEntry",
     "SessionPage",
     "Tool",
     "ToolContext",
+    "WireModelClient",
 ]

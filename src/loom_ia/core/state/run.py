@@ -148,6 +148,7 @@ class RunState(Evolving):
     refused: frozenset[str] = frozenset()
     artifacts: tuple[StoredArtifact, ...] = ()
     exceeded: frozenset[str] = frozenset()
+    models: tuple[tuple[str, str], ...] = ()  # slots, and the model that took over there
     spent: Spent = Spent()
     lease: Lease | None = None
     active: timedelta = timedelta()
@@ -201,6 +202,10 @@ class RunState(Evolving):
         """Find a call on the table."""
         return next((call for call in self.table if call.call_id == call_id), None)
 
+    def model_of(self, slot: str) -> str | None:
+        """Give the model that took over in a slot, None while none did."""
+        return dict(self.models).get(slot)
+
     def driven(self, now: datetime) -> timedelta:
         """How long the run was actively driven: closed steps, plus the open drive."""
         open_for = now - self.driven_since if self.driven_since is not None else timedelta()
@@ -236,6 +241,15 @@ class RunState(Evolving):
             step=self.step.but(done=True) if self.step else None,
             spent=Spent(self.spent.usage + usage, self.spent.cost + cost, self.spent.calls + 1),
         )
+
+    def fell_back(self, slot: str, model: str) -> "RunState":
+        """Let another model answer for `slot`, until the run is over."""
+        return self.but(models=tuple({**dict(self.models), slot: model}.items()))
+
+    def paid(self, usage: Usage, cost: float) -> "RunState":
+        """Count what a call that gave no answer consumed; it is no call of the budget."""
+        spent = Spent(self.spent.usage + usage, self.spent.cost + cost, self.spent.calls)
+        return self.but(spent=spent)
 
     def step_started(
         self, number: int, effect: StepEffect, span: SpanId, at: datetime

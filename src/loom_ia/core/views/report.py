@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.fold import fold
-from loom_ia.core.events.model import ModelResponded
+from loom_ia.core.events.model import ModelResponded, ModelRetried
 from loom_ia.core.ids import RunId, SessionId
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.usage import Usage
@@ -15,11 +15,21 @@ from loom_ia.core.state.run import RunState, Status
 
 Period: TypeAlias = Literal["day", "month"]
 
+_FREE: Final = frozenset({"", "fake"})
+"""Who asks for no money."""
+
 
 class Consumption(Value):
-    """Calls of models, their tokens, and their cost in dollars."""
+    """Calls of models, their tokens, and their cost in dollars.
+
+    `failed_attempts` gave no answer: they are no calls, but what they consumed counts.
+    `unpriced_calls` are those of a provider whose prices are not known: they add nothing to the
+    cost, which is then not the whole.
+    """
 
     calls: int = 0
+    failed_attempts: int = 0
+    unpriced_calls: int = 0
     usage: Usage = Usage()
     cost_usd: float = 0.0
 
@@ -35,6 +45,12 @@ class RunConsumption(Consumption):
     agent: str
     depth: int | None = None
     status: Status | None = None
+
+
+class SessionConsumption(Consumption):
+    """What the runs of one session consumed."""
+
+    session_id: SessionId
 
 
 class RoleConsumption(Consumption):
@@ -62,6 +78,7 @@ class UsageReport(Value):
     until: datetime | None = None
     total: Consumption
     runs: tuple[RunConsumption, ...]
+    sessions: tuple[SessionConsumption, ...]
     roles: tuple[RoleConsumption, ...]
     models: tuple[ModelConsumption, ...]
 
@@ -69,18 +86,32 @@ class UsageReport(Value):
 @dataclass(slots=True)
 class _Sum:
     calls: int = 0
+    failed: int = 0
+    unpriced: int = 0
     usage: Usage = field(default_factory=Usage)
     cost: float = 0.0
 
-    def add(self, payload: ModelResponded) -> None:
-        self.calls += 1
-        self.usage += payload.usage
+    def add(self, payload: ModelResponded | ModelRetried) -> None:
+        if isinstance(payload, ModelResponded):
+            self.calls += 1
+        else:
+            self.failed += 1
+        if payload.usage is not None:
+            self.usage += payload.usage
+            self.unpriced += payload.prices is None and payload.provider not in _FREE
         self.cost += payload.cost_usd
 
     def fields(self, **more: object) -> dict[str, object]:
         # Sums of exact prices carry the noise of binary fractions: twelve decimals are exact.
         cost = round(self.cost, 12)
-        return {"calls": self.calls, "usage": self.usage, "cost_usd": cost, **more}
+        return {
+            "calls": self.calls,
+            "failed_attempts": self.failed,
+            "unpriced_calls": self.unpriced,
+            "usage": self.usage,
+            "cost_usd": cost,
+            **more,
+        }
 
 
 @dataclass(slots=True)
@@ -103,6 +134,7 @@ class Ledger:
     def __init__(self) -> None:
         self._total = _Sum()
         self._runs: dict[RunId, _Account] = {}
+        self._sessions: dict[SessionId, _Sum] = {}
         self._roles: dict[str, _Sum] = {}
         self._models: dict[tuple[str, str], _Sum] = {}
 
@@ -112,9 +144,9 @@ class Ledger:
         self._runs[run.run_id] = _Account(header.session_id, header.agent, header.started_at)
 
     def add(self, event: Event) -> None:
-        """Count an event, if it is an answer of a model."""
+        """Count an event, if it is an answer of a model or an attempt to get one."""
         payload = event.payload
-        if not isinstance(payload, ModelResponded):
+        if not isinstance(payload, ModelResponded | ModelRetried):
             return
         self._total.add(payload)
         account = self._runs.get(event.run_id)
@@ -123,6 +155,7 @@ class Ledger:
             self._runs[event.run_id] = account
         account.since = min(account.since, event.ts)
         account.spent.add(payload)
+        self._sessions.setdefault(event.session_id, _Sum()).add(payload)
         self._roles.setdefault(event.role or "main", _Sum()).add(payload)
         self._models.setdefault((payload.model, payload.model_id), _Sum()).add(payload)
 
@@ -155,6 +188,10 @@ class Ledger:
                     )
                 )
                 for run, account in runs
+            ),
+            sessions=tuple(
+                SessionConsumption.model_validate(spent.fields(session_id=name))
+                for name, spent in self._sessions.items()
             ),
             roles=tuple(
                 RoleConsumption.model_validate(spent.fields(name=name))

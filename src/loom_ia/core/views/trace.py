@@ -17,7 +17,7 @@ from loom_ia.core.events.approval import (
 )
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.message import UserMessage
-from loom_ia.core.events.model import ModelResponded
+from loom_ia.core.events.model import CircuitOpened, ModelFellBack, ModelResponded, ModelRetried
 from loom_ia.core.events.run import RunStarted, StepCompleted, StepStarted
 from loom_ia.core.events.tool import ToolCalled, ToolCompleted
 from loom_ia.core.ids import CallId, RunId, SessionId
@@ -29,6 +29,10 @@ from loom_ia.core.views.result import PendingApproval, RunResult, run_result
 from loom_ia.core.views.trace_items import (
     Approval,
     AskedCall,
+    AttemptItem,
+    CircuitItem,
+    FallbackItem,
+    Item,
     ModelItem,
     ToolItem,
     ToolOutcome,
@@ -115,14 +119,14 @@ class _OpenStep:
     number: int
     effect: StepEffect
     duration_ms: int | None = None
-    items: list[ModelItem | _OpenCall] = field(default_factory=list["ModelItem | _OpenCall"])
+    items: list[Item | _OpenCall] = field(default_factory=list["Item | _OpenCall"])
 
     def step(self) -> TraceStep:
         return TraceStep(
             number=self.number,
             effect=self.effect,
             duration_ms=self.duration_ms,
-            items=tuple(i if isinstance(i, ModelItem) else i.item() for i in self.items),
+            items=tuple(i.item() if isinstance(i, _OpenCall) else i for i in self.items),
         )
 
 
@@ -161,6 +165,8 @@ class TraceReader:
                 self.steps[-1].duration_ms = payload.duration_ms
             case ModelResponded():
                 self._answered(payload, event.role or "")
+            case ModelRetried() | ModelFellBack() | CircuitOpened():
+                self._step().items.append(_trouble(payload, event.role or ""))
             case ToolCalled() | ToolCompleted():
                 self._moved(payload)
             case ApprovalRequested():
@@ -274,3 +280,34 @@ class TraceReader:
             case ApprovalExpired():
                 decision |= {"verdict": "expired"}
         approvals[-1] = approvals[-1].model_copy(update=decision)
+
+
+def _trouble(payload: ModelRetried | ModelFellBack | CircuitOpened, role: str) -> Item:
+    """Show what happened in the place of an answer."""
+    match payload:
+        case ModelRetried():
+            return AttemptItem(
+                model=payload.model,
+                model_id=payload.model_id,
+                role=role,
+                attempt=payload.attempt,
+                error_kind=payload.error_kind,
+                error=payload.error,
+                http_status=payload.http_status,
+                delay_s=payload.delay_s,
+                usage=payload.usage,
+                cost_usd=payload.cost_usd,
+                final=payload.final,
+            )
+        case ModelFellBack():
+            return FallbackItem(
+                slot=payload.slot,
+                from_model=payload.from_model,
+                to_model=payload.to_model,
+                reason=payload.reason,
+                error=payload.error,
+            )
+        case CircuitOpened():
+            return CircuitItem(
+                target=payload.target, failures=payload.failures, cooldown_s=payload.cooldown_s
+            )

@@ -6,6 +6,7 @@ Texts are whole here: who shows the tree decides what to cut.
 from datetime import datetime
 from typing import Literal, TypeAlias
 
+from loom_ia.core.events.model import FailureKind, FallbackReason
 from loom_ia.core.ids import CallId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
@@ -56,6 +57,46 @@ class ModelItem(Value):
     calls: tuple[AskedCall, ...] = ()
 
 
+class AttemptItem(Value):
+    """A call of a model that gave no answer; `delay_s` is the wait before the next, in seconds.
+
+    After the `final` one there was none. `usage` is what it consumed, None when that is nothing.
+    """
+
+    kind: Literal["attempt"] = "attempt"
+    model: str
+    model_id: str
+    role: str
+    attempt: int
+    error_kind: FailureKind
+    error: str
+    http_status: int | None = None
+    delay_s: float = 0.0
+    usage: Usage | None = None
+    cost_usd: float = 0.0
+    final: bool = False
+
+
+class FallbackItem(Value):
+    """Another model took over in a slot, which is `main` for the orchestrator."""
+
+    kind: Literal["fallback"] = "fallback"
+    slot: str
+    from_model: str
+    to_model: str
+    reason: FallbackReason
+    error: str
+
+
+class CircuitItem(Value):
+    """A model that failed too often is left alone for `cooldown_s` seconds."""
+
+    kind: Literal["circuit"] = "circuit"
+    target: str
+    failures: int
+    cooldown_s: float
+
+
 class ToolItem(Value):
     """One call: `outcome` is None while its end is not known.
 
@@ -75,7 +116,7 @@ class ToolItem(Value):
     approvals: tuple[Approval, ...] = ()
 
 
-Item: TypeAlias = ModelItem | ToolItem
+Item: TypeAlias = ModelItem | ToolItem | AttemptItem | FallbackItem | CircuitItem
 
 
 class TraceStep(Value):

@@ -10,13 +10,26 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlia
 
 from loom_ia.core.ids import CallId
 from loom_ia.core.json import readable
+from loom_ia.core.model.usage import Usage
 from loom_ia.core.views.result import PendingApproval
-from loom_ia.core.views.trace_items import Approval, Item, ModelItem, ToolItem, TraceStep
+from loom_ia.core.views.trace_items import (
+    Approval,
+    AttemptItem,
+    CircuitItem,
+    FallbackItem,
+    Item,
+    ModelItem,
+    ToolItem,
+    TraceStep,
+)
 
 if TYPE_CHECKING:
     from loom_ia.core.views.trace import Trace
 
 LineKind: TypeAlias = Literal["run", "step", "model", "tool", "detail", "failure", "waiting"]
+
+ESTIMATED: Final = "≈"
+"""Stands before a number that the provider did not give."""
 
 _LONGEST: Final = 200
 _ENOUGH: Final = 4096
@@ -68,6 +81,13 @@ def duration(milliseconds: int) -> str:
     if milliseconds < _HOUR:
         return f"{milliseconds // _MINUTE} min {milliseconds % _MINUTE // _SECOND:02d} s"
     return f"{milliseconds // _HOUR} h {milliseconds % _HOUR // _MINUTE:02d} min"
+
+
+def _spent(usage: Usage, cost: float) -> dict[str, object]:
+    """Give what the lines of calls say of their consumption; what was estimated has a mark."""
+    mark = ESTIMATED if usage.estimated else ""
+    read, written = f"{mark}{usage.prompt_tokens}", f"{mark}{usage.output_tokens}"
+    return {"read": read, "written": written, "cost": cost}
 
 
 def _on_one_line(text: str) -> str:
@@ -129,7 +149,58 @@ class _Writer:
                         yield from self._item(orphan)
 
     def _item(self, item: Item) -> Iterator[TraceLine]:
-        return self._model(item) if isinstance(item, ModelItem) else self._tool(item)
+        match item:
+            case ModelItem():
+                return self._model(item)
+            case ToolItem():
+                return self._tool(item)
+            case AttemptItem():
+                return self._attempt(item)
+            case FallbackItem():
+                return self._fallback(item)
+            case CircuitItem():
+                return self._circuit(item)
+
+    def _attempt(self, item: AttemptItem) -> Iterator[TraceLine]:
+        said = self.translate(
+            "model {model} ({role}) — attempt {attempt}: {notes}",
+            model=item.model_id,
+            role=item.role,
+            attempt=item.attempt,
+            notes=", ".join(self._attempt_notes(item)),
+        )
+        yield TraceLine("failure", f"    {said}")
+        if item.error:
+            yield self._detail(self.translate("error"), item.error, "failure")
+
+    def _attempt_notes(self, item: AttemptItem) -> Iterator[str]:
+        yield item.error_kind
+        if item.http_status is not None:
+            yield f"HTTP {item.http_status}"
+        if item.usage is not None:
+            yield self.translate(
+                "{read} → {written} tokens, ${cost:.6f}", **_spent(item.usage, item.cost_usd)
+            )
+        if not item.final:
+            yield self.translate("tried again after {seconds:g} s", seconds=item.delay_s)
+
+    def _fallback(self, item: FallbackItem) -> Iterator[TraceLine]:
+        said = self.translate(
+            "{to_model} takes over from {from_model}: {reason}",
+            to_model=item.to_model,
+            from_model=item.from_model,
+            reason=item.reason,
+        )
+        yield TraceLine("waiting", f"    {said}")
+
+    def _circuit(self, item: CircuitItem) -> Iterator[TraceLine]:
+        said = self.translate(
+            "{target} is left alone for {seconds:g} s, after {failures} failure(s)",
+            target=item.target,
+            seconds=item.cooldown_s,
+            failures=item.failures,
+        )
+        yield TraceLine("waiting", f"    {said}")
 
     def _model(self, item: ModelItem) -> Iterator[TraceLine]:
         said = self.translate(
@@ -137,9 +208,7 @@ class _Writer:
             model=item.model_id,
             role=item.role,
             duration=duration(item.latency_ms),
-            read=item.usage.prompt_tokens,
-            written=item.usage.output_tokens,
-            cost=item.cost_usd,
+            **_spent(item.usage, item.cost_usd),
         )
         yield TraceLine("model", f"    {said}")
         if item.text:

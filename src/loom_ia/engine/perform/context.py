@@ -9,6 +9,7 @@ from loom_ia.core.events.envelope import Payload
 from loom_ia.core.ids import CallId
 from loom_ia.core.model.chunks import ModelChunk
 from loom_ia.core.model.messages import Message
+from loom_ia.core.model.sizes import Sizes
 from loom_ia.core.state.run import RunState
 from loom_ia.engine.log import Pen
 from loom_ia.engine.program import Program
@@ -58,6 +59,7 @@ class EffectContext:
     chunk: Callable[[ModelChunk], None] | None = None
     strays: Strays = field(default_factory=Strays)
     seen_calls: SeenCalls = field(default_factory=SeenCalls)
+    sizes: Sizes = field(default_factory=Sizes)
 
     @property
     def run(self) -> RunState:

@@ -1,26 +1,26 @@
-"""Calling the main model: its stream becomes one answer, and the answer one fact.
+"""Calling the main model: its answer is one fact, and so is what takes over when there is none.
 
 The arguments of the calls that it asks for are checked here, once, and what is wrong with them is
 part of the fact: no later reader needs the tools to know it.
 """
 
-import asyncio
 import logging
 import time
 from collections.abc import Set as AbstractSet
-from contextlib import aclosing
 
 from loom_ia.core.decide.closing import failed
 from loom_ia.core.decide.effects import CallModel
 from loom_ia.core.errors import ModelError, text_of
-from loom_ia.core.events.model import ModelResponded
+from loom_ia.core.events.model import FallbackReason, ModelFellBack, ModelResponded
 from loom_ia.core.events.run import StepCompleted
 from loom_ia.core.ids import CallId
 from loom_ia.core.json import storable_text
-from loom_ia.core.model.chunks import INVALID_ARGUMENTS, Answer, Assembler
+from loom_ia.core.model.chunks import INVALID_ARGUMENTS
 from loom_ia.core.model.content import ToolCallBlock
 from loom_ia.core.model.messages import Message
-from loom_ia.engine.interrupt import is_cancelled
+from loom_ia.core.model.models import ModelSpec
+from loom_ia.core.plan import AgentPlan, ModelFacts
+from loom_ia.engine.perform.attempts import CircuitIsOpen, ModelCall, Priced
 from loom_ia.engine.perform.context import EffectContext
 from loom_ia.engine.program import Program
 
@@ -28,20 +28,21 @@ _log = logging.getLogger("loom_ia.engine.model")
 
 
 async def call_model(effect: CallModel, context: EffectContext) -> None:
-    """Perform a model call and stage its answer, or the failure of the run."""
-    program = context.program
+    """Perform a model call and stage its answer, what takes over, or the failure of the run."""
+    program, request = context.program, effect.request
     started = time.perf_counter()
     try:
-        answer = await _stream(effect, context)
+        client = program.models[request.model]
+        priced = await ModelCall(effect, context, client).answer()
         seen = context.seen_calls.of(context.run.conversation.messages)
-        message = _with_unique_ids(answer.message, seen)
+        message = _with_unique_ids(priced.answer.message, seen)
         problems = await _problems(message, program)
-        responded = _fact(effect, answer, message, problems, program, _since(started))
+        responded = _fact(effect, priced, message, problems, client.spec, _since(started))
     except ModelError as error:
-        _fail(context, f"model.{error.kind}", text_of(error), started)
+        _give_up(context, request.model, error, started)
         return
     except Exception as error:  # noqa: BLE001 -- an adapter's fault must not keep the run open
-        _fail(context, type(error).__name__, text_of(error), started)
+        _fail(context, type(error).__name__, error, started)
         return
     context.stage(responded)
     if _log.isEnabledFor(logging.INFO):
@@ -56,60 +57,66 @@ async def call_model(effect: CallModel, context: EffectContext) -> None:
 
 def _fact(
     effect: CallModel,
-    answer: Answer,
+    priced: Priced,
     message: Message,
     problems: dict[str, str],
-    program: Program,
+    spec: ModelSpec,
     latency: int,
 ) -> ModelResponded:
     # Checked, not trusted: `usage` and `stop_reason` are what the adapter gave.
-    spec = program.model.spec
     return ModelResponded(
         model=spec.id,
         model_id=spec.model,
+        provider=spec.sdk,
         message=message,
-        usage=answer.usage,
-        cost_usd=spec.pricing.cost(answer.usage) if spec.pricing else 0.0,
-        stop_reason=answer.stop_reason,
+        usage=priced.usage,
+        cost_usd=priced.cost,
+        prices=priced.prices,
+        stop_reason=priced.answer.stop_reason,
         latency_ms=latency,
+        attempts=priced.attempts,
         request_hash=effect.digest,
         request_parts=dict(effect.parts),
         problems=problems,
-        mended=answer.mended,
+        mended=priced.answer.mended,
     )
 
 
-async def _stream(effect: CallModel, context: EffectContext) -> Answer:
-    client = context.program.model
-    assembler = Assembler(client.spec.model)
-    listener = context.chunk
-    try:
-        async with aclosing(client.stream(effect.request)) as chunks:
-            async for chunk in chunks:
-                assembler.feed(chunk)
-                if listener is not None:
-                    listener(chunk)
-    except asyncio.CancelledError as error:
-        if is_cancelled():
-            raise
-        raise ModelError(
-            "transient", "the answer of {model} was cut before its end", model=client.spec.id
-        ) from error
-    answer = assembler.answer
-    if answer is None:
-        raise ModelError(
-            "transient", "the answer of {model} was cut before its end", model=client.spec.id
+def _give_up(context: EffectContext, model: str, error: ModelError, started: float) -> None:
+    """Let the next model of the chain answer, if the error is one that another may not have."""
+    successor = _successor(context.program.plan, model, error)
+    if successor is None:
+        _fail(context, f"model.{error.kind}", error, started)
+        return
+    reason: FallbackReason = "circuit_open" if isinstance(error, CircuitIsOpen) else error.kind
+    context.stage(
+        ModelFellBack(
+            from_model=model,
+            to_model=successor.id,
+            reason=reason,
+            error=storable_text(text_of(error)),
         )
-    return answer
+    )
+    _log.warning("model %s: %s, %s takes over", model, reason, successor.id, extra=_tags(context))
 
 
-def _fail(context: EffectContext, error_type: str, error: str, started: float) -> None:
+def _successor(plan: AgentPlan, model: str, error: ModelError) -> ModelFacts | None:
+    match error.kind:
+        case "transient" | "overloaded" | "quota_exhausted" | "unavailable":
+            return plan.successor(model)
+        case "context_overflow":
+            return plan.successor(model, larger=True)
+        case _:
+            return None
+
+
+def _fail(context: EffectContext, error_type: str, error: Exception, started: float) -> None:
     run = context.run
     if run.step is not None:
         context.stage(
             StepCompleted(step_no=run.step.number, duration_ms=_since(started), outcome="error")
         )
-    context.stage(failed(context.run, error_type, storable_text(error)))
+    context.stage(failed(context.run, error_type, storable_text(text_of(error))))
     _log.warning(
         "model %s failed: %s", context.program.plan.model, error_type, extra=_tags(context)
     )

@@ -1,0 +1,154 @@
+"""Keeping what goes over the wire: each exchange, without secrets, and bounded.
+
+Law. Headers are kept by a list of those that tell something, secrets among the rest are replaced
+by name; bodies lose whatever looks like the bytes of a file.
+"""
+
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from hashlib import sha256
+from typing import Final
+
+import httpx2
+
+from loom_ia.core.json import storable_text
+from loom_ia.core.model.exchange import HttpExchange
+from loom_ia.core.ports.models import OnExchange
+
+_SECRET_HEADER: Final = re.compile(r"auth|key|token|cookie|secret|signature", re.IGNORECASE)
+_TELLS: Final = re.compile(r"ratelimit|tokens-(limit|remaining|reset)", re.IGNORECASE)
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]{256,}={0,2}")
+_SECRET_QUERY: Final = re.compile(
+    r"(?<=[?&])([^=&]*(?:key|token|secret|sig)[^=&]*)=[^&]*", re.IGNORECASE
+)
+_HIDDEN: Final = "***"
+
+
+class Observation:
+    """Watches one exchange: tell it of the request, and of the answer or of what came instead."""
+
+    def __init__(self, told: OnExchange, *, secret: str | None, max_bytes: int) -> None:
+        self._told: OnExchange | None = told
+        self._secret = secret
+        self._max_bytes = max_bytes
+        self._started = time.perf_counter()
+        self._request: httpx2.Request | None = None
+
+    def sent(self, request: httpx2.Request) -> None:
+        """Take the request that is about to leave."""
+        self._request = request
+        self._started = time.perf_counter()
+
+    def answered(self, response: httpx2.Response) -> None:
+        """Take the answer whose body is about to be read; the exchange is told after that."""
+        stream = response.stream
+        if isinstance(stream, httpx2.AsyncByteStream):
+            response.stream = _ObservedStream(
+                stream,
+                self._max_bytes,
+                lambda received, size, error: self._tell(response, received, size, error),
+            )
+
+    def failed(self, error: BaseException) -> None:
+        """Take what came in the place of an answer; nothing when the exchange was told."""
+        self._tell(None, b"", 0, type(error.__cause__ or error).__name__)
+
+    def _tell(
+        self, response: httpx2.Response | None, received: bytes, size: int, error: str
+    ) -> None:
+        told, self._told = self._told, None
+        if told is not None and self._request is not None:
+            told(self._exchange(self._request, response, received, size, error))
+
+    def _exchange(
+        self,
+        request: httpx2.Request,
+        response: httpx2.Response | None,
+        received: bytes,
+        size: int,
+        error: str,
+    ) -> HttpExchange:
+        sent = request.content
+        body, truncated = self._body(sent)
+        answer, answer_truncated = self._body(received)
+        return HttpExchange(
+            method=request.method,
+            url=self._clean(_SECRET_QUERY.sub(rf"\1={_HIDDEN}", str(request.url))),
+            status_code=response.status_code if response else None,
+            duration_ms=round((time.perf_counter() - self._started) * 1000),
+            request_headers=self._headers(request.headers),
+            request_body=body,
+            request_bytes=len(sent),
+            request_sha256=sha256(sent).hexdigest(),
+            request_truncated=truncated,
+            response_headers=self._headers(response.headers) if response else {},
+            response_body=answer,
+            response_bytes=size,
+            response_truncated=answer_truncated or size > len(received),
+            error=error,
+        )
+
+    def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        return {
+            name.lower(): self._clean(value)
+            if _TELLS.search(name) or not _SECRET_HEADER.search(name)
+            else _HIDDEN
+            for name, value in headers.items()
+        }
+
+    def _body(self, data: bytes) -> tuple[str, bool]:
+        text = self._clean(data.decode("utf-8", "replace"))
+        text = _BASE64.sub(_sized, text)
+        whole = text.encode()
+        if len(whole) <= self._max_bytes:
+            return text, False
+        return whole[: self._max_bytes].decode("utf-8", "ignore"), True
+
+    def _clean(self, text: str) -> str:
+        text = text.replace(self._secret, _HIDDEN) if self._secret else text
+        return storable_text(text)
+
+
+class _ObservedStream(httpx2.AsyncByteStream):
+    """A body that remembers its first bytes, and says when it was read or left."""
+
+    def __init__(
+        self,
+        inner: httpx2.AsyncByteStream,
+        max_bytes: int,
+        ended: Callable[[bytes, int, str], None],
+    ) -> None:
+        self._inner = inner
+        self._max_bytes = max_bytes
+        self._ended: Callable[[bytes, int, str], None] | None = ended
+        self._kept = bytearray()
+        self._size = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._inner:
+                self._size += len(piece)
+                room = self._max_bytes - len(self._kept)
+                if room > 0:
+                    self._kept += piece[:room]
+                yield piece
+        except BaseException as error:
+            self._end(type(error).__name__)
+            raise
+        self._end("")
+
+    async def aclose(self) -> None:
+        self._end("left")
+        await self._inner.aclose()
+
+    def _end(self, error: str) -> None:
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended(bytes(self._kept), self._size, error)
+
+
+def _sized(match: re.Match[str]) -> str:
+    found = match[0]
+    digest = sha256(found.encode()).hexdigest()[:16]
+    return f"[{len(found) * 3 // 4} bytes, sha256 {digest}]"

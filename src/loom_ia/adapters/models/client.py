@@ -1,0 +1,309 @@
+"""What every adapter of a provider does in the same way; a format adds how to write and to read.
+
+Law. One call is one attempt: nothing here waits, retries or chooses. The SDK is imported when it
+is first needed, in a thread, before any clock runs. Keys and addresses are those of the
+configuration: what the SDK would read from the environment is set aside. Leaving the iteration
+closes the connection.
+"""
+
+import asyncio
+import json
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, suppress
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+
+from loom_ia.adapters.models.faults import fault_of, model_error
+from loom_ia.adapters.models.files import Contents, contents_of
+from loom_ia.adapters.models.turns import Turn, turns_of
+from loom_ia.core.errors import ConfigError, ModelError, Problem
+from loom_ia.core.json import JsonObject
+from loom_ia.core.model.chunks import ModelChunk
+from loom_ia.core.model.models import ModelSpec
+from loom_ia.core.model.request import ModelRequest
+from loom_ia.core.ports.models import ModelAccess, OnExchange
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from loom_ia.adapters.models.capture import Observation
+
+NO_KEY: Final = "-"
+"""What is sent to a server that asks for no key: without any, the SDK would look for one."""
+
+_LARGEST_EVENT: Final = 32 * 1024 * 1024
+_LARGEST_BODY: Final = 64 * 1024 * 1024
+_DRAIN_S: Final = 0.2
+
+# Set only while a request is sent, in the task that sends it: the hooks of HTTP know no other way.
+_OBSERVATION: ContextVar["Observation | None"] = ContextVar("observation", default=None)
+
+_HEADERS: Final = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "anthropic-beta",
+        "anthropic-version",
+        "authorization",
+        "connection",
+        "content-length",
+        "content-type",
+        "host",
+        "user-agent",
+        "x-api-key",
+    }
+)
+
+
+class Reader(ABC):
+    """Reads one answer: the events of its stream, or the whole document of a server without one.
+
+    `ended` tells whether the provider said that the answer is over: only then is it one.
+    """
+
+    ended: bool = False
+
+    @abstractmethod
+    def event(self, data: Mapping[str, Any]) -> Iterator[ModelChunk]:
+        """Read one event."""
+
+    @abstractmethod
+    def document(self, data: Mapping[str, Any]) -> Iterator[ModelChunk]:
+        """Read a whole answer."""
+
+    @abstractmethod
+    def finish(self) -> Iterator[ModelChunk]:
+        """Give what is left once the stream is over, `Stopped` last; nothing when it was cut."""
+
+
+class WireModel(ABC):
+    """A model behind HTTP. Subclasses name their SDK, write requests and read answers."""
+
+    API: ClassVar[str]
+    PATH: ClassVar[str]
+    OWN_KEYS: ClassVar[frozenset[str]]
+    """The keys of a request that the engine writes, and that `params` may not."""
+
+    def __init__(self, spec: ModelSpec, access: ModelAccess | None = None) -> None:
+        self._spec = spec
+        self._access = access or ModelAccess()
+        self._sdk: Any = None
+        self._loading: asyncio.Lock | None = None
+        self._http: httpx2.AsyncClient | None = None
+        self._refuse_own_keys()
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The entry of the configuration."""
+        return self._spec
+
+    # -- what a format says -------------------------------------------------------------------
+
+    @abstractmethod
+    def load(self, http: "httpx2.AsyncClient", api_key: str) -> Any:
+        """Import the SDK and make its client on `http`."""
+
+    @abstractmethod
+    def write(self, request: ModelRequest, turns: list[Turn], contents: Contents) -> JsonObject:
+        """Write the body of a request."""
+
+    @abstractmethod
+    def reader(self) -> Reader:
+        """Give what reads the next answer."""
+
+    # -- what is the same for all ---------------------------------------------------------------
+
+    async def prepare(self) -> None:
+        """Import the SDK and make its client; doing it again does nothing."""
+        if self._sdk is not None:
+            return
+        if self._loading is None:
+            self._loading = asyncio.Lock()
+        async with self._loading:
+            if self._sdk is None:
+                self._http, self._sdk = await asyncio.to_thread(self._connect)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
+        """Call the model once; raises `ModelError`."""
+        async with aclosing(self._answer(request)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def observed(
+        self, request: ModelRequest, told: OnExchange
+    ) -> AsyncGenerator[ModelChunk, None]:
+        """Call the model as `stream` does, telling each HTTP exchange."""
+        from loom_ia.adapters.models.capture import Observation
+
+        observation = Observation(
+            told, secret=self._access.api_key, max_bytes=self._access.raw_max_bytes
+        )
+        async with aclosing(self._answer(request, observation)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def close(self) -> None:
+        """Let go of connections; closing twice does nothing."""
+        http, self._http, self._sdk = self._http, None, None
+        if http is not None:
+            await http.aclose()
+
+    async def body(self, request: ModelRequest) -> JsonObject:
+        """Write the body that a request is sent as."""
+        turns = turns_of(request, self._spec, self.API)
+        contents = await contents_of(turns, self._spec, self._access.artifacts)
+        written = self.write(request, turns, contents)
+        return {**written, **request.params}
+
+    async def _answer(
+        self, request: ModelRequest, observation: "Observation | None" = None
+    ) -> AsyncGenerator[ModelChunk, None]:
+        await self.prepare()
+        body = await self.body(request)
+        response: httpx2.Response | None = None
+        try:
+            response = await self._post(body, observation)
+            reader = self.reader()
+            async with aclosing(_documents(response)) as documents:
+                async for data, is_whole in documents:
+                    self._refuse_error(data)
+                    for chunk in reader.document(data) if is_whole else reader.event(data):
+                        yield chunk
+                    if reader.ended:
+                        break
+            for chunk in reader.finish():
+                yield chunk
+            await _drain(response)
+        except ModelError:
+            raise
+        except Exception as error:
+            raise self._fault(error) from error
+        finally:
+            if response is not None:
+                await response.aclose()
+
+    async def _post(self, body: JsonObject, observation: "Observation | None") -> "httpx2.Response":
+        token = _OBSERVATION.set(observation)
+        try:
+            stream = await self._sdk.post(
+                self.PATH, body=body, cast_to=object, stream=True, stream_cls=self.stream_class()
+            )
+        except BaseException as error:
+            if observation is not None:
+                observation.failed(error)
+            raise
+        finally:
+            _OBSERVATION.reset(token)
+        return cast("httpx2.Response", stream.response)
+
+    @abstractmethod
+    def stream_class(self) -> type[Any]:
+        """Give the SDK's class of streams."""
+
+    def _refuse_error(self, data: Mapping[str, Any]) -> None:
+        """Raise the error that came in the place of an answer, or inside one."""
+        error = data.get("error")
+        if error or data.get("type") == "error" or data.get("object") == "error":
+            raise model_error(self._spec, fault_of(dict(data)), secret=self._access.api_key)
+
+    def _fault(self, error: Exception) -> Exception:
+        """Give what an exception of the SDK, or of what is below it, means."""
+        import httpx2
+
+        secret = self._access.api_key
+        status = getattr(error, "status_code", None)
+        if isinstance(status, int):
+            response = getattr(error, "response", None)
+            headers: Mapping[str, str] = response.headers if response is not None else {}
+            body = getattr(error, "body", None)
+            fault = fault_of(body if body is not None else str(error), status, headers)
+            return model_error(self._spec, fault, secret=secret)
+        causes = (error, error.__cause__)
+        if any(isinstance(c, httpx2.HTTPError | httpx2.StreamError | OSError) for c in causes):
+            cause = error.__cause__ or error
+            said = str(cause) or type(cause).__name__
+            return model_error(self._spec, fault_of(f"cannot be reached: {said}"), secret=secret)
+        if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+            return ModelError(
+                "transient", "{model} sent what cannot be read as JSON", model=self._spec.id
+            )
+        return error
+
+    def _connect(self) -> tuple["httpx2.AsyncClient", Any]:
+        import httpx2
+
+        http = httpx2.AsyncClient(
+            timeout=None,
+            limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
+            event_hooks={"request": [_leaves], "response": [_arrives]},
+        )
+        return http, self.load(http, self._access.api_key or NO_KEY)
+
+    def _refuse_own_keys(self) -> None:
+        own = sorted(self.OWN_KEYS & self._spec.params.keys())
+        if own:
+            template = "{key} is written by the engine, and cannot be given in params"
+            place = f"models[{self._spec.id}].params"
+            raise ConfigError(
+                [Problem("", None, f"{place}.{key}", template, {"key": key}) for key in own]
+            )
+
+
+async def _leaves(request: "httpx2.Request") -> None:
+    """Drop the headers that an SDK takes from environment variables."""
+    for name in list(request.headers):
+        if name not in _HEADERS and not name.startswith("x-stainless-"):
+            del request.headers[name]
+    if (observation := _OBSERVATION.get()) is not None:
+        observation.sent(request)
+
+
+async def _arrives(response: "httpx2.Response") -> None:
+    if (observation := _OBSERVATION.get()) is not None:
+        observation.answered(response)
+
+
+async def _documents(
+    response: "httpx2.Response",
+) -> AsyncGenerator[tuple[Mapping[str, Any], bool], None]:
+    """Give the JSON objects of an answer: each event of a stream, or the whole document."""
+    import httpx2
+
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/json" or kind.endswith("+json"):
+        data = json.loads(await _whole(response))
+        yield (cast("Mapping[str, Any]", data) if isinstance(data, dict) else {}), True
+        return
+    if kind not in {"", "text/event-stream", "text/plain", "application/octet-stream"}:
+        return
+    response.headers["content-type"] = "text/event-stream"
+    response.encoding = "utf-8-sig"
+    source = aiter(httpx2.EventSource(response, _LARGEST_EVENT))
+    async with aclosing(cast("AsyncGenerator[httpx2.ServerSentEvent, None]", source)) as events:
+        async for event in events:
+            if event.data.strip() == "[DONE]":
+                yield {"done": True}, False
+                return
+            if not event.data.strip():
+                continue
+            data = json.loads(event.data)
+            if isinstance(data, dict):
+                yield cast("Mapping[str, Any]", data), False
+
+
+async def _whole(response: "httpx2.Response") -> bytes:
+    data = bytearray()
+    async for piece in response.aiter_bytes():
+        data += piece
+        if len(data) > _LARGEST_BODY:
+            raise json.JSONDecodeError("too long", "", 0)
+    return bytes(data)
+
+
+async def _drain(response: "httpx2.Response") -> None:
+    """Read what is left of an answer that is over, so that its connection serves again."""
+    with suppress(Exception):
+        async with asyncio.timeout(_DRAIN_S):
+            async for _ in response.aiter_raw():
+                pass

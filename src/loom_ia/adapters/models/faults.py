@@ -1,0 +1,160 @@
+"""What went wrong with a provider, as one of the kinds that decide retry and fallback.
+
+Law. The table below is the only place where a status, a code or a sentence of a provider is read.
+The first line that matches wins.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, cast
+
+from loom_ia.core.errors import ModelError, ModelErrorKind
+from loom_ia.core.json import storable_text
+from loom_ia.core.model.models import ModelSpec
+
+_LONGEST: Final = 600
+_OVERFLOW: Final = re.compile(
+    r"context.{0,12}(length|window|size)|prompt is too long|too many (input )?tokens"
+    r"|maximum.{0,20}tokens|input.{0,20}too (long|large)|exceeds?.{0,40}(context|token limit)"
+    r"|reduce the length",
+    re.IGNORECASE,
+)
+
+_QUOTA: Final = frozenset(
+    {"insufficient_quota", "billing_error", "billing_hard_limit_reached", "insufficient_balance"}
+)
+_CONTEXT: Final = frozenset(
+    {"context_length_exceeded", "string_above_max_length", "exceed_context_size_error"}
+)
+_FILTERED: Final = frozenset({"content_filter", "content_policy_violation"})
+_AUTH: Final = frozenset({"authentication_error", "permission_error", "invalid_api_key"})
+_OVERLOADED: Final = frozenset({"overloaded_error", "server_overloaded"})
+_TRANSIENT: Final = frozenset({"api_error", "timeout_error", "server_error"})
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a provider said: its status, the codes and types in the body, and its sentence."""
+
+    status: int | None = None
+    codes: frozenset[str] = frozenset()
+    message: str = ""
+    retry_after: float | None = None
+
+    @property
+    def kind(self) -> ModelErrorKind:
+        """The kind of the error."""
+        status, codes = self.status, self.codes
+        table: tuple[tuple[ModelErrorKind, bool], ...] = (
+            ("quota_exhausted", bool(codes & _QUOTA) or status == 402),
+            ("context_overflow", bool(codes & _CONTEXT) or self._says_overflow),
+            ("content_filtered", bool(codes & _FILTERED)),
+            ("auth", bool(codes & _AUTH) or status in {401, 403}),
+            ("overloaded", bool(codes & _OVERLOADED) or status in {503, 529}),
+            ("transient", self._is_transient),
+        )
+        for kind, holds in table:
+            if holds:
+                return kind
+        return "invalid_request"
+
+    @property
+    def _says_overflow(self) -> bool:
+        return self.status in {None, 400, 413} and bool(_OVERFLOW.search(self.message))
+
+    @property
+    def _is_transient(self) -> bool:
+        if self.codes & _TRANSIENT or any(code.startswith("rate_limit") for code in self.codes):
+            return True
+        if self.status is None:
+            return "invalid_request_error" not in self.codes
+        return self.status in {408, 409, 429} or self.status >= 500
+
+
+def model_error(spec: ModelSpec, fault: Fault, *, secret: str | None = None) -> ModelError:
+    """Give the error of a provider; `secret` never stands in it."""
+    message = fault.message.replace(secret, "***") if secret else fault.message
+    message = storable_text(" ".join(message.split()))[:_LONGEST]
+    template = "{model}: {message}" if fault.status is None else "{model}: HTTP {status}: {message}"
+    return ModelError(
+        fault.kind,
+        template,
+        model=spec.id,
+        status=fault.status,
+        message=message or "no explanation",
+        http_status=fault.status,
+        retry_after=fault.retry_after,
+    )
+
+
+def fault_of(
+    body: object, status: int | None = None, headers: Mapping[str, str] | None = None
+) -> Fault:
+    """Read what a provider said; `body` is its JSON document, or its text.
+
+    A status that says that all is well says nothing of an error: it came inside the answer.
+    """
+    if status is not None and status < 300:
+        status = None
+    return Fault(status, _codes(body), _message(body), retry_after(headers or {}))
+
+
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Give the seconds that a provider asks to wait, by `retry-after-ms` or `retry-after`."""
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    written = headers.get("retry-after")
+    seconds = _number(written)
+    if seconds is not None or not written:
+        return seconds
+    try:
+        date = parsedate_to_datetime(written)
+    except ValueError:
+        return None
+    date = date if date.tzinfo else date.replace(tzinfo=UTC)
+    return max((date - (now or datetime.now(UTC))).total_seconds(), 0.0)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if 0 <= value < 1e9 else None
+
+
+def _codes(body: object) -> frozenset[str]:
+    found: set[str] = set()
+    for part in _parts(body):
+        for key in ("code", "type"):
+            value = part.get(key)
+            if isinstance(value, str) and value != "error":
+                found.add(value)
+    return frozenset(found)
+
+
+def _message(body: object) -> str:
+    for part in reversed(_parts(body)):
+        for key in ("message", "detail", "error", "msg"):
+            value = part.get(key)
+            if isinstance(value, str) and value.strip():
+                return value
+    if isinstance(body, str):
+        # A page of a proxy is told by its text, without its marks.
+        return re.sub(r"<[^>]{0,200}>", " ", body[:20_000])
+    return json.dumps(body, ensure_ascii=False, default=str)[:_LONGEST] if body else ""
+
+
+def _parts(body: object) -> list[dict[str, Any]]:
+    """Give the objects in which an error may say what it is, the outer one first."""
+    parts: list[dict[str, Any]] = []
+    while isinstance(body, dict) and len(parts) < 4:
+        part = cast("dict[str, Any]", body)
+        parts.append(part)
+        body = part.get("error") or part.get("base_resp")
+    return parts

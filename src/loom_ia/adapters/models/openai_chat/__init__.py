@@ -1,0 +1,1 @@
+"""OpenAI's Chat Completions, which most other providers and servers speak too."""

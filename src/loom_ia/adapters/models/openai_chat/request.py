@@ -1,0 +1,157 @@
+"""Writing a request of Chat Completions: one function for each block."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from loom_ia.adapters.models.files import Contents, Image, Pdf, TextFile, shown
+from loom_ia.adapters.models.strict import qualifies
+from loom_ia.adapters.models.turns import (
+    AssistantTurn,
+    Call,
+    File,
+    Result,
+    ResultsTurn,
+    Said,
+    Text,
+    Turn,
+    UserTurn,
+)
+from loom_ia.core.json import JsonObject, JsonValue, canonical, storable_text
+from loom_ia.core.model.models import ModelSpec
+from loom_ia.core.model.request import ModelRequest
+from loom_ia.core.model.tooling import ToolSpec
+from loom_ia.core.prompts import prompt_text
+
+SCHEMA_NAME: Final = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """Writes one request for one model."""
+
+    spec: ModelSpec
+    request: ModelRequest
+    contents: Contents
+
+    def body(self, turns: list[Turn]) -> JsonObject:
+        """Write the whole."""
+        messages = [*self._system(), *self._messages(turns)]
+        return {
+            "model": self.spec.model,
+            "messages": messages,
+            **self._limits(),
+            **self._streaming(),
+            **self._tools(),
+            **self._format(),
+        }
+
+    def _limits(self) -> JsonObject:
+        limit = self.request.max_tokens
+        if limit is None:
+            return {}
+        # Servers that are only compatible know the name that OpenAI has left.
+        return {"max_tokens" if self.spec.base_url else "max_completion_tokens": limit}
+
+    def _streaming(self) -> JsonObject:
+        if not self.spec.capabilities.streaming:
+            return {}
+        return {"stream": True, "stream_options": {"include_usage": True}}
+
+    def _tools(self) -> JsonObject:
+        if not self.request.tools:
+            return {}
+        tools: list[JsonValue] = [_tool(tool) for tool in self.request.tools]
+        return {"tools": tools, "tool_choice": self.request.tool_choice}
+
+    def _format(self) -> JsonObject:
+        schema = self.request.output_schema
+        if schema is None:
+            return {}
+        named: JsonObject = {"name": SCHEMA_NAME, "schema": schema, "strict": qualifies(schema)}
+        return {"response_format": {"type": "json_schema", "json_schema": named}}
+
+    def _system(self) -> Iterator[JsonValue]:
+        if text := storable_text(self.request.system).strip():
+            yield {"role": "system", "content": text}
+
+    def _messages(self, turns: list[Turn]) -> Iterator[JsonValue]:
+        spoken = max((i for i, turn in enumerate(turns) if isinstance(turn, UserTurn)), default=0)
+        for rank, turn in enumerate(turns):
+            match turn:
+                case UserTurn():
+                    yield {"role": "user", "content": self._said(turn.parts)}
+                case AssistantTurn():
+                    # A model reads its thoughts again only while it calls tools.
+                    yield self._assistant(turn, with_thoughts=rank > spoken)
+                case ResultsTurn():
+                    yield from (self._result(result) for result in turn.results)
+
+    def _said(self, parts: tuple[Said, ...]) -> JsonValue:
+        if len(parts) == 1 and isinstance(parts[0], Text):
+            return parts[0].text
+        return [self._part(part) for part in parts]
+
+    def _part(self, part: Said) -> JsonValue:
+        if isinstance(part, Text):
+            return _text(part.text)
+        match shown(part, self.spec, self.contents, self.request.language):
+            case Image(media_type, data):
+                url = f"data:{media_type};base64,{data}"
+                return {"type": "image_url", "image_url": {"url": url}}
+            case Pdf(name, data):
+                url = f"data:application/pdf;base64,{data}"
+                return {"type": "file", "file": {"filename": name, "file_data": url}}
+            case TextFile(name, text):
+                return _text(f"{name}:\n{text}")
+            case str() as text:
+                return _text(text)
+
+    def _assistant(self, turn: AssistantTurn, *, with_thoughts: bool) -> JsonValue:
+        message: JsonObject = {"role": "assistant", "content": turn.text or None}
+        if turn.calls:
+            message["tool_calls"] = [_call(call) for call in turn.calls]
+        if with_thoughts and turn.thoughts and self.spec.capabilities.thinking:
+            message["reasoning_content"] = "\n\n".join(t.text for t in turn.thoughts)
+        return message
+
+    def _result(self, result: Result) -> JsonValue:
+        text = "\n".join(self._result_text(part) for part in result.parts)
+        if result.is_error:
+            text = prompt_text(self.request.language, "failed_result", text=text)
+        return {"role": "tool", "tool_call_id": result.call_id, "content": text}
+
+    def _result_text(self, part: Said) -> str:
+        """Give the text of a part; a result holds nothing else here."""
+        if isinstance(part, Text):
+            return part.text
+        match shown(File(part.block), self.spec, self.contents, self.request.language):
+            case TextFile(name, text):
+                return f"{name}:\n{text}"
+            case str() as text:
+                return text
+            case _:
+                return part.block.name or part.block.uri
+
+
+def _text(text: str) -> JsonObject:
+    return {"type": "text", "text": text}
+
+
+def _call(call: Call) -> JsonValue:
+    return {
+        "id": call.call_id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": canonical(call.arguments)},
+    }
+
+
+def _tool(tool: ToolSpec) -> JsonObject:
+    function: JsonObject = {
+        "name": tool.name,
+        "description": storable_text(tool.description),
+        "parameters": tool.input_schema,
+    }
+    if qualifies(tool.input_schema):
+        function["strict"] = True
+    return {"type": "function", "function": function}

@@ -1,0 +1,225 @@
+"""Reading an answer of Chat Completions, from OpenAI and from servers that are almost like it.
+
+Fragments of calls are told apart by what there is: an index, an id, or only their order. An answer
+is over when a reason is given or the stream says so; a stream that just ends was cut.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, cast
+
+from loom_ia.adapters.models.client import Reader
+from loom_ia.core.json import canonical
+from loom_ia.core.model.chunks import (
+    ModelChunk,
+    ReasoningDelta,
+    Stopped,
+    StopReason,
+    TextDelta,
+    ToolArgsDelta,
+    ToolCallEnded,
+    ToolCallStarted,
+    UsageReported,
+)
+from loom_ia.core.model.usage import Usage
+
+_REASONS: Final[Mapping[str, StopReason]] = {
+    "stop": "end",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "content_filter": "refusal",
+}
+_THOUGHTS: Final = ("reasoning_content", "reasoning")
+
+
+class _OpenCall:
+    """A call while it comes in: it is announced once its name is known."""
+
+    def __init__(self, index: int | None, call_id: str) -> None:
+        self.index = index
+        self.given_id = call_id
+        self.name = ""
+        self.waiting: list[str] = []
+        self.arguments = ""
+        self.announced_as = ""
+
+    def is_whole(self) -> bool:
+        """Whether its arguments are a complete document already."""
+        try:
+            json.loads(self.arguments)
+        except ValueError:
+            return False
+        return True
+
+
+class ChatReader(Reader):
+    """Reads one answer."""
+
+    def __init__(self) -> None:
+        self._calls: list[_OpenCall] = []
+        self._ids: set[str] = set()
+        self._reason: str | None = None
+        self._refused = False
+
+    def event(self, data: Mapping[str, Any]) -> Iterator[ModelChunk]:
+        """Read one chunk of the stream."""
+        if data.get("done") is True and len(data) == 1:
+            self.ended = True
+            return
+        for choice in _objects(data.get("choices")):
+            if choice.get("index") in {None, 0}:
+                yield from self._choice(choice)
+        yield from _usage(data)
+
+    def document(self, data: Mapping[str, Any]) -> Iterator[ModelChunk]:
+        """Read a whole answer."""
+        for choice in _objects(data.get("choices"))[:1]:
+            yield from self._choice(choice)
+            self.ended = True
+        yield from _usage(data)
+
+    def finish(self) -> Iterator[ModelChunk]:
+        """End the calls, and the answer if it is over."""
+        is_over = self.ended or self._reason is not None
+        for call in self._calls:
+            yield from self._announced(call, now=True)
+            if is_over:
+                yield ToolCallEnded(call.announced_as)
+        if is_over:
+            yield Stopped(self._stop())
+
+    def _stop(self) -> StopReason:
+        if self._refused:
+            return "refusal"
+        reason = _REASONS.get(self._reason or "stop", "end")
+        if reason in {"end", "tool_use"}:
+            return "tool_use" if self._calls else "end"
+        return reason
+
+    def _choice(self, choice: Mapping[str, Any]) -> Iterator[ModelChunk]:
+        delta = _object(choice.get("delta")) or _object(choice.get("message"))
+        for name in _THOUGHTS:
+            if thought := _said(delta.get(name)):
+                yield ReasoningDelta(thought)
+                break
+        if text := _said(delta.get("content")):
+            yield TextDelta(text)
+        if text := _said(delta.get("refusal")):
+            self._refused = True
+            yield TextDelta(text)
+        for fragment in _objects(delta.get("tool_calls")):
+            yield from self._fragment(fragment)
+        if legacy := _object(delta.get("function_call")):
+            yield from self._fragment({"index": -1, "function": legacy})
+        reason = choice.get("finish_reason")
+        if isinstance(reason, str) and reason:
+            self._reason = reason
+
+    # -- calls ------------------------------------------------------------------------------------
+
+    def _fragment(self, fragment: Mapping[str, Any]) -> Iterator[ModelChunk]:
+        function = _object(fragment.get("function"))
+        name = _text(function.get("name"))
+        call = self._call_of(fragment, name)
+        if name and name != call.name:
+            call.name = name if not call.name or name.startswith(call.name) else call.name + name
+        piece = function.get("arguments")
+        if piece is not None and not isinstance(piece, str):
+            piece = canonical(piece)
+        if piece:
+            call.arguments += piece
+            call.waiting.append(piece)
+        yield from self._announced(call, now=bool(call.waiting or call.given_id))
+
+    def _call_of(self, fragment: Mapping[str, Any], name: str) -> _OpenCall:
+        """Find the call that a fragment belongs to, or begin one."""
+        index, call_id = fragment.get("index"), _text(fragment.get("id"))
+        index = index if isinstance(index, int) else None
+        known = self._known(index, call_id)
+        is_next = known is not None and bool(name and known.name) and known.is_whole()
+        if known is None or (is_next and not (call_id and call_id == known.given_id)):
+            known = _OpenCall(index, call_id)
+            self._calls.append(known)
+        elif not known.given_id:
+            known.given_id = call_id
+        return known
+
+    def _known(self, index: int | None, call_id: str) -> _OpenCall | None:
+        near = [c for c in reversed(self._calls) if index is None or c.index == index]
+        if not call_id:
+            return near[0] if near else None
+        same = next((call for call in near if call.given_id == call_id), None)
+        if same is not None or not near:
+            return same
+        return None if near[0].given_id else near[0]
+
+    def _announced(self, call: _OpenCall, *, now: bool) -> Iterator[ModelChunk]:
+        """Announce a call when it can be, and give what waited for that.
+
+        One without an id waits for it until its arguments come; one without a name, to the end.
+        """
+        if not call.announced_as:
+            if not now or not (call.name or self.ended or self._reason is not None):
+                return
+            call.announced_as = self._free_id(call.given_id)
+            yield ToolCallStarted(call.announced_as, call.name)
+        for piece in call.waiting:
+            yield ToolArgsDelta(call.announced_as, piece)
+        call.waiting = []
+
+    def _free_id(self, call_id: str) -> str:
+        wanted = call_id or f"call_{len(self._ids) + 1}"
+        free, number = wanted, 1
+        while free in self._ids:
+            number += 1
+            free = f"{wanted}_{number}"
+        self._ids.add(free)
+        return free
+
+
+def _usage(data: Mapping[str, Any]) -> Iterator[ModelChunk]:
+    counts = _object(data.get("usage")) or _object(_object(data.get("x_groq")).get("usage"))
+    read, written = _count(counts, "prompt_tokens"), _count(counts, "completion_tokens")
+    if not read and not written:  # zeros hold the place of what is not known yet
+        return
+    of_prompt = _object(counts.get("prompt_tokens_details"))
+    cached = _count(of_prompt, "cached_tokens") or _count(counts, "prompt_cache_hit_tokens")
+    kept = _count(of_prompt, "cache_write_tokens")
+    yield UsageReported(
+        Usage(
+            input_tokens=max(read - cached - kept, 0),
+            output_tokens=written,
+            cache_read_tokens=cached,
+            cache_write_tokens=kept,
+            reasoning_tokens=_count(
+                _object(counts.get("completion_tokens_details")), "reasoning_tokens"
+            ),
+        )
+    )
+
+
+def _said(value: object) -> str:
+    """Give a text, which some servers cut into parts."""
+    if isinstance(value, str):
+        return value
+    parts = _objects(value)
+    return "".join(_text(part.get("text")) for part in parts)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _count(counts: Mapping[str, Any], name: str) -> int:
+    value = counts.get(name)
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _objects(value: object) -> list[Mapping[str, Any]]:
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return [cast("Mapping[str, Any]", item) for item in items if isinstance(item, Mapping)]
