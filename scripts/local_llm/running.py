@@ -89,5 +89,7 @@ def end_with_parent() -> None:
 
 
 def _wait_for_end() -> None:
-    sys.stdin.buffer.read()
+    # Not through `sys.stdin`, whose lock this thread would still hold when the process ends.
+    while os.read(sys.stdin.fileno(), 1024):
+        pass
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,11 +1,13 @@
 """The common project, in a folder of its own."""
 
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.project import Project
+from tests.providers.server import Provider
 
 
 @pytest.fixture
@@ -18,3 +20,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     for name in [name for name in os.environ if name.startswith("LOOM_")]:
         monkeypatch.delenv(name)
     return Project(tmp_path).save()
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[Provider]:
+    """A provider on the loopback, for the length of a test."""
+    async with Provider() as serving:
+        yield serving

@@ -6,7 +6,7 @@ from typing import Any
 from loom_ia.agents import AgentSpec, MainRole, PythonTool
 from loom_ia.config.root import LoomConfig
 from loom_ia.core.events.tool import ToolCompleted
-from loom_ia.core.model import ModelSpec
+from loom_ia.core.model import ModelSpec, Retry
 from loom_ia.core.ports.tools import Tool
 from loom_ia.testing import Host
 from loom_ia.tools import tool
@@ -57,7 +57,15 @@ def clerk(*script: dict[str, Any], tools: tuple[Tool, ...] = (), **agent: Any) -
     """Describe the agent `clerk`, with tools that are registered under their own names."""
     return LoomConfig(
         version=1,
-        models=(ModelSpec(id=MODEL, sdk="fake", model="fake", params={"script": list(script)}),),
+        models=(
+            ModelSpec(
+                id=MODEL,
+                sdk="fake",
+                model="fake",
+                params={"script": list(script)},
+                retry=Retry(max_attempts=1),
+            ),
+        ),
         agents=(
             AgentSpec(
                 name="clerk",

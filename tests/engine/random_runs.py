@@ -63,6 +63,7 @@ class Script:
     together: bool
     dies_at: int | None
     lands: bool
+    attempts: int
 
     @property
     def may_repeat(self) -> bool:
@@ -107,7 +108,7 @@ class ScriptedModel:
     """Plays a script: which run it is comes from the request, which turn from its answers."""
 
     def __init__(self, script: Script) -> None:
-        retry = Retry(max_attempts=2, initial_delay=0)
+        retry = Retry(max_attempts=script.attempts, initial_delay=0)
         self.spec = ModelSpec(id="M", sdk="fake", model="fake-1", retry=retry)
         self._script = script
         self._failed: set[tuple[int, int]] = set()
@@ -123,8 +124,8 @@ class ScriptedModel:
             raise ModelError("transient", "down")
         if reply.reasoning:
             yield ReasoningDelta(reply.reasoning)
-        if reply.text:
-            yield TextDelta(reply.text)
+        if reply.text.strip() or not reply.calls:  # an answer of nothing is no answer
+            yield TextDelta(reply.text if reply.text.strip() else "nothing to add")
         for place, (name, arguments) in enumerate(reply.calls):
             call_id = f"r{number}.{rank}.{place}"
             yield ToolCallStarted(call_id, name)
@@ -321,5 +322,6 @@ scripts = st.builds(
     together=st.booleans(),
     dies_at=st.one_of(st.none(), st.integers(0, 12)),
     lands=st.booleans(),
+    attempts=st.integers(1, 2),
 )
 """Sessions of one to three runs."""

@@ -287,9 +287,19 @@ async def _documents(
                 return
             if not event.data.strip():
                 continue
-            data = json.loads(event.data)
+            data = _data(event)
             if isinstance(data, dict):
                 yield cast("Mapping[str, Any]", data), False
+
+
+def _data(event: "httpx2.ServerSentEvent") -> object:
+    """Read an event; one that is named an error may say so in plain words."""
+    try:
+        return json.loads(event.data)
+    except json.JSONDecodeError:
+        if event.event != "error":
+            raise
+        return {"error": {"message": event.data}}
 
 
 async def _whole(response: "httpx2.Response") -> bytes:

@@ -89,12 +89,18 @@ def _is_known(schema: _Schema, root: _Schema) -> bool:
         schema.keys() <= _KEYWORDS
         and kinds <= _TYPES
         and bool(kinds or schema.get("anyOf"))
-        and schema.get("enum") != []
+        and _has_one_kind(schema, kinds)
         and schema.get("format", "date") in _FORMATS
         and _is_grammar(schema.get("pattern", ""))
         and ("object" not in kinds or _is_closed(schema))
         and ("array" not in kinds or "items" in schema)
     )
+
+
+def _has_one_kind(schema: _Schema, kinds: frozenset[str]) -> bool:
+    """Whether a list of values is not empty, and of one kind: each kind takes all of them."""
+    is_listed = "enum" in schema or "const" in schema
+    return not is_listed or (len(kinds) == 1 and schema.get("enum") != [])
 
 
 def _kinds(schema: _Schema) -> frozenset[str]:
@@ -125,8 +131,8 @@ def _resolves(reference: object, root: _Schema) -> bool:
     """Whether a reference leads to the root, or to one of its definitions."""
     if reference == "#":
         return True
-    named = (f"#/{key}/{_escaped(name)}" for key in _DEFINITIONS for name in root.get(key, ()))
-    return reference in named
+    named = {f"#/{key}/{_escaped(name)}" for key in _DEFINITIONS for name in root.get(key, ())}
+    return isinstance(reference, str) and reference in named
 
 
 def _escaped(name: str) -> str:

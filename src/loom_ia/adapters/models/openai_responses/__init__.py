@@ -1,0 +1,1 @@
+"""OpenAI's Responses API, used without anything kept at the provider."""

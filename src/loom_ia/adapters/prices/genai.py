@@ -1,0 +1,5 @@
+"""Being written."""
+
+
+def listed_pricing(spec: object) -> None:
+    """Know nothing."""
