@@ -15,7 +15,7 @@ from bench.cells import Cell, Machine, Outcome
 from bench.lines import LINES, Line
 from bench.report import MISSED, judge, table
 
-_ROUNDS: Final = {"W1": 5, "count": 1, "W2": 3, "W3": 5, "W4": 3, "W5": 5}
+_ROUNDS: Final = {"W1": 5, "count": 1, "W2": 3, "W3": 5, "W4": 3, "W5": 5, "M1": 3}
 _PEER_ROUNDS: Final = {"W1": 3, "W2": 1, "W3": 3, "W4": 1, "W5": 3}
 _MORE_ON_DISK: Final = 2
 _MOST_QUICK_ROUNDS: Final = 2
@@ -66,7 +66,7 @@ def planned(lines: Sequence[Line], machine: Machine, *, quick: bool) -> Iterator
     groups: dict[tuple[str, str, str], dict[Cell, None]] = {}
     for cell in (cell for line in lines for cell in line.cells):
         if machine.python(cell) is not None:
-            key = (cell.workload, cell.store, cell.medium)
+            key = (cell.workload, cell.api or cell.store, cell.medium)
             groups.setdefault(key, {})[cell] = None
     for number in range(max(_ROUNDS.values()) + _MORE_ON_DISK):
         turn = list(groups.values())

@@ -26,7 +26,10 @@ _LONGEST: Final = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One system doing one work. `code` is what a cell of imports runs instead."""
+    """One system doing one work. `code` is what a cell of imports runs instead.
+
+    `api` is the one that a cell of calls over HTTP makes its calls on.
+    """
 
     workload: str
     system: str = "loom"
@@ -34,6 +37,7 @@ class Cell:
     medium: Medium = "flush-free"
     tool: ToolStyle = "async"
     code: tuple[str, ...] = ()
+    api: str = ""
 
     @property
     def is_peer(self) -> bool:
@@ -47,6 +51,8 @@ class Cell:
     def __str__(self) -> str:
         if self.code:
             return f"{self.workload} {self.system}: {self.code[-1]}"
+        if self.api:
+            return f"{self.workload} {self.system} {self.api}"
         return f"{self.workload} {self.system} {self.store} {self.medium} {self.tool}"
 
 
@@ -107,11 +113,13 @@ def _measured(python: Path, cell: Cell, folder: str) -> Outcome:
     environ = dict(os.environ)
     path = [str(ROOT)] if cell.is_peer else [str(ROOT), environ.get("PYTHONPATH", "")]
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
-    words = [cell.system, cell.workload, cell.store, cell.tool, folder]
+    words = ["bench.cell", cell.system, cell.workload, cell.store, cell.tool, folder]
+    if cell.api:
+        words = ["bench.wire", cell.system, cell.api]
     start = time.perf_counter()
     try:
         done = subprocess.run(
-            [python, "-m", "bench.cell", *words],
+            [python, "-m", *words],
             cwd=folder,
             env=environ,
             capture_output=True,

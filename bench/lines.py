@@ -233,4 +233,20 @@ def _w5() -> list[Line]:
     ]
 
 
-LINES: Final = (*_w1(), *_counts(), *_w2(), *_w3(), *_w4(), *_w5())
+def _m1() -> list[Line]:
+    """Compare a call of a model through our adapter with the same call through the SDK alone."""
+    cells = (Cell("M1", api=api) for api in ("anthropic", "chat", "responses"))
+    return [
+        Line(
+            f"M1 {cell.api}, CPU of a call",
+            cell,
+            "cpu_per_call",
+            "us",
+            TimesFloor(1.25),
+            cell.of("bare"),
+        )
+        for cell in cells
+    ]
+
+
+LINES: Final = (*_w1(), *_counts(), *_w2(), *_w3(), *_w4(), *_w5(), *_m1())

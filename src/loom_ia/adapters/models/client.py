@@ -36,6 +36,9 @@ _LARGEST_EVENT: Final = 32 * 1024 * 1024
 _LARGEST_BODY: Final = 64 * 1024 * 1024
 _DRAIN_S: Final = 0.2
 
+_DONE: Final[Mapping[str, Any]] = {"done": True}
+"""What readers are given for the mark that ends a stream of OpenAI."""
+
 # Set only while a request is sent, in the task that sends it: the hooks of HTTP know no other way.
 _OBSERVATION: ContextVar["Observation | None"] = ContextVar("observation", default=None)
 
@@ -170,11 +173,11 @@ class WireModel(ABC):
                     self._refuse_error(data)
                     for chunk in reader.document(data) if is_whole else reader.event(data):
                         yield chunk
-                    if reader.ended:
+                    if reader.ended or data is _DONE:
                         break
-            for chunk in reader.finish():
-                yield chunk
-            await _drain(response)
+                for chunk in reader.finish():
+                    yield chunk
+                await _drain(documents)
         except ModelError:
             raise
         except Exception as error:
@@ -283,8 +286,8 @@ async def _documents(
     async with aclosing(cast("AsyncGenerator[httpx2.ServerSentEvent, None]", source)) as events:
         async for event in events:
             if event.data.strip() == "[DONE]":
-                yield {"done": True}, False
-                return
+                yield _DONE, False
+                continue
             if not event.data.strip():
                 continue
             data = _data(event)
@@ -311,9 +314,9 @@ async def _whole(response: "httpx2.Response") -> bytes:
     return bytes(data)
 
 
-async def _drain(response: "httpx2.Response") -> None:
+async def _drain(documents: AsyncGenerator[tuple[Mapping[str, Any], bool], None]) -> None:
     """Read what is left of an answer that is over, so that its connection serves again."""
     with suppress(Exception):
         async with asyncio.timeout(_DRAIN_S):
-            async for _ in response.aiter_raw():
+            async for _ in documents:
                 pass

@@ -203,7 +203,7 @@ def _thought(thought: Thought) -> Iterator[JsonObject]:
 
 
 def _thoughts_in_place(blocks: _Blocks) -> _Blocks:
-    """Leave out the thoughts that are refused: those after a beginning that is none, and the last."""
+    """Leave out the thoughts that are refused: after a beginning that is none, and at the end."""
     if blocks[0]["type"] not in _THOUGHTS:
         return [block for block in blocks if block["type"] not in _THOUGHTS]
     while blocks[-1]["type"] in _THOUGHTS:

@@ -52,8 +52,8 @@ class ResponsesModel(WireModel):
             timeout=None,
             http_client=http,
         )
-        # OPENAI_CUSTOM_HEADERS would replace the key itself.
-        sdk._custom_headers = {}
+        # The variable OPENAI_CUSTOM_HEADERS may replace the key and the host.
+        sdk._custom_headers = {}  # noqa: SLF001 -- the SDK reads the variable whatever it is given
         return sdk
 
     def stream_class(self) -> type[Any]:

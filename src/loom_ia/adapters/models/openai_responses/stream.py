@@ -69,6 +69,7 @@ _TOLD: Final[Mapping[str, _Told]] = {
     "response.function_call_arguments.delta": _Told(CALL, "arguments", "", "delta"),
     "response.function_call_arguments.done": _Told(CALL, "arguments", "", "arguments", True),
 }
+_ARGUMENTS: Final[Piece] = ("arguments", 0)
 _ENDS: Final = frozenset({"completed", "incomplete", "failed"})
 
 
@@ -143,7 +144,6 @@ class ResponsesReader(Reader):
         if not item.has_read(list(parts.values())):
             for part, whole in parts.items():
                 yield from self._say(item, part, item.rest(part, whole))
-        self._refused = self._refused or any(name == "refusal" for name, _ in parts)
 
     def _say(self, item: Item, part: Piece, piece: str) -> Iterator[ModelChunk]:
         """Give a piece, apart from what it does not go on from."""
@@ -187,9 +187,9 @@ class ResponsesReader(Reader):
         """Give what is left of a call, and end it if it is not one that was cut."""
         yield from self._announced(item)
         arguments = item.given.get("arguments")
-        whole = canonical(arguments) if isinstance(arguments, Mapping) else text(arguments)
-        part = ("arguments", 0)
-        yield from self._say(item, part, item.rest(part, whole))
+        written = object_of(arguments)  # a text, unless the server is careless
+        whole = canonical(written) if written else text(arguments)
+        yield from self._say(item, _ARGUMENTS, item.rest(_ARGUMENTS, whole))
         if is_over:
             yield ToolCallEnded(item.announced_as)
 
@@ -250,7 +250,7 @@ def _meta(item: Item) -> JsonObject:
         return {}
     meta: dict[str, Any] = {"id": item_id, "encrypted_content": sealed}
     shown = _BLANK_LINE.join(map("".join, item.read.values()))
-    summary, content = item.given.get("summary") or [], item.given.get("content")
+    summary, content = objects(item.given.get("summary")), objects(item.given.get("content"))
     if content or summary != summary_of(shown):
         meta["summary"] = summary
     if content:
@@ -260,7 +260,7 @@ def _meta(item: Item) -> JsonObject:
 
 
 def _usage(counts: Object) -> Usage | None:
-    """Read what was consumed: the cache is inside what was read, thoughts inside what was written."""
+    """Read what was consumed: what is read has the cache in it, what is written the thoughts."""
     read, written = number(counts.get("input_tokens")), number(counts.get("output_tokens"))
     if not read and not written:
         return None
