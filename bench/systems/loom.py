@@ -14,15 +14,19 @@ from loom_ia.core.model.chunks import (
     ToolArgsDelta,
     ToolCallEnded,
     ToolCallStarted,
+    UsageReported,
 )
 from loom_ia.core.model.content import ToolResultBlock
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.model.request import ModelRequest
+from loom_ia.core.model.usage import Usage
 from loom_ia.tools import tool
 
 _SPEC = ModelSpec(id="scripted", sdk="fake", model="scripted-1")
 _AGENT = "adder"
+# As a provider reports it; what one leaves out is counted from the texts, which takes longer.
+_USAGE = UsageReported(Usage(input_tokens=100, output_tokens=10))
 
 
 class ScriptedModel:
@@ -37,12 +41,14 @@ class ScriptedModel:
         turn = await self._script.next(_last_result(next(request.conversation_backwards())))
         if turn is None:
             yield TextDelta(ANSWER)
+            yield _USAGE
             yield Stopped("end")
             return
         call_id = f"c{turn}"
         yield ToolCallStarted(call_id, TOOL)
         yield ToolArgsDelta(call_id, f'{{"a": {turn}, "b": 1}}')
         yield ToolCallEnded(call_id)
+        yield _USAGE
         yield Stopped("tool_use")
 
     async def close(self) -> None:

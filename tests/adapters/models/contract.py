@@ -44,8 +44,9 @@ def asking(spec: ModelSpec, *messages: Message, **changes: Any) -> ModelRequest:
 
 @dataclass
 class Heard:
-    """What came out of a call: the chunks, and the error that ended it if one did."""
+    """What came out of a call of `spec`: the chunks, and the error that ended it if one did."""
 
+    spec: ModelSpec
     chunks: list[ModelChunk] = field(default_factory=list[ModelChunk])
     error: ModelError | None = None
 
@@ -69,7 +70,7 @@ class Heard:
 
     @property
     def _assembled(self) -> Assembler:
-        assembler = Assembler("m1", "M1")
+        assembler = Assembler(model_id=self.spec.model, model=self.spec.id)
         for chunk in self.chunks:
             assembler.feed(chunk)
         return assembler
@@ -101,7 +102,7 @@ class Heard:
 
 async def hear(model: ModelClient, request: ModelRequest) -> Heard:
     """Call a model and take everything that comes."""
-    heard = Heard()
+    heard = Heard(model.spec)
     try:
         async for chunk in model.stream(request):
             heard.chunks.append(chunk)

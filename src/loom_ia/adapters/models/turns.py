@@ -137,7 +137,7 @@ class _Writer:
     api: str
     language: Language
     turns: list[Turn] = field(default_factory=list[Turn])
-    pending: dict[str, Call] = field(default_factory=dict[str, Call])
+    pending: list[tuple[str, Call]] = field(default_factory=list[tuple[str, Call]])
     used: set[str] = field(default_factory=set[str])
 
     def take(self, message: Message) -> None:
@@ -204,7 +204,7 @@ class _Writer:
                     call = Call(
                         self._free_id(block.call_id), safe_name(block.name), block.arguments
                     )
-                    self.pending[block.call_id] = call
+                    self.pending.append((block.call_id, call))
                     yield call
                 case ArtifactBlock():
                     yield self._mention(block)
@@ -225,23 +225,27 @@ class _Writer:
         return free
 
     def _results(self, blocks: Sequence[AnyBlock]) -> None:
-        self._settle({b.call_id: b.output for b in blocks if isinstance(b, ToolResultBlock)})
+        outputs: dict[str, list[ToolOutput]] = {}
+        for block in blocks:
+            if isinstance(block, ToolResultBlock):
+                outputs.setdefault(block.call_id, []).append(block.output)
+        self._settle(outputs)
 
-    def _settle(self, outputs: dict[str, ToolOutput]) -> None:
+    def _settle(self, outputs: dict[str, list[ToolOutput]]) -> None:
         """Answer the calls that wait; one whose result is not there was cancelled."""
         if not self.pending:
             return
         results: list[Result] = []
         apart: list[Said] = []
-        for original, call in self.pending.items():
-            output = outputs.get(original)
-            if output is None:
+        for original, call in self.pending:
+            given = outputs.get(original)
+            if not given:
                 results.append(Result(call.call_id, (self._text("cancelled_call"),), is_error=True))
                 continue
-            result, files = self._result(call, output)
+            result, files = self._result(call, given.pop(0))
             results.append(result)
             apart += files
-        self.pending = {}
+        self.pending = []
         self.turns.append(ResultsTurn(tuple(results)))
         if apart:
             self.turns.append(UserTurn(tuple(apart)))

@@ -1,1 +1,1 @@
-"""Prices of models."""
+"""Public lists of prices, one module for each."""

@@ -1,6 +1,7 @@
 """The three clocks of a model call: its first piece, the silence between two, and the whole."""
 
 import asyncio
+import math
 from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias
 
@@ -19,20 +20,26 @@ _TEXTS: Final[dict[Limit, str]] = {
 class Timers:
     """Bounds what is inside `async with`; raises `ModelError` of kind `transient` when it is late.
 
-    Tell `heard` of each piece.
+    Tell `heard` of each piece. Only one alarm is set: when it rings too early, for something was
+    heard meanwhile, it is set again.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
         self._model = spec.id
         self._limits = spec.timeouts
         self._loop = asyncio.get_running_loop()
-        total = spec.timeouts.total
-        self._end = None if total is None else self._loop.time() + total
-        self._limit: Limit = "first_token"
-        self._timeout = asyncio.timeout_at(self._due("first_token"))
+        now = self._loop.time()
+        self._end = math.inf if spec.timeouts.total is None else now + spec.timeouts.total
+        self._idle = math.inf if spec.timeouts.idle is None else spec.timeouts.idle
+        first = spec.timeouts.first_token
+        self._due = math.inf if first is None else now + first
+        self._waits_for: Limit = "first_token"
+        self._timeout = asyncio.timeout(None)
+        self._alarm: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> Self:
         await self._timeout.__aenter__()
+        self._set_alarm()
         return self
 
     async def __aexit__(
@@ -41,22 +48,31 @@ class Timers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as late:
-            seconds = getattr(self._limits, self._limit)
-            template = _TEXTS[self._limit]
-            raise ModelError("transient", template, model=self._model, seconds=seconds) from late
+            limit: Limit = "total" if self._end <= self._due else self._waits_for
+            seconds = getattr(self._limits, limit)
+            raise ModelError(
+                "transient", _TEXTS[limit], model=self._model, seconds=seconds
+            ) from late
 
     def heard(self) -> None:
         """Start the clock of silence again."""
-        self._timeout.reschedule(self._due("idle"))
+        self._waits_for = "idle"
+        self._due = self._loop.time() + self._idle
+        if self._alarm is None:
+            self._set_alarm()
 
-    def _due(self, limit: Literal["first_token", "idle"]) -> float | None:
-        seconds = self._limits.first_token if limit == "first_token" else self._limits.idle
-        due = None if seconds is None else self._loop.time() + seconds
-        if self._end is not None and (due is None or self._end < due):
-            self._limit = "total"
-            return self._end
-        self._limit = limit
-        return due
+    def _set_alarm(self) -> None:
+        at = min(self._due, self._end)
+        self._alarm = None if at == math.inf else self._loop.call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        now = self._loop.time()
+        if now < min(self._due, self._end):
+            self._set_alarm()
+        else:
+            self._timeout.reschedule(now)
