@@ -51,10 +51,12 @@ def _serve(options: argparse.Namespace) -> int:
             server.serve_forever()
     except KeyboardInterrupt:
         return 0
-    except (WeightsUnusable, ModuleNotFoundError) as error:
+    except ModuleNotFoundError as error:
+        print(f"local_llm: {error}: make demo-llm installs it", file=sys.stderr)
+    except WeightsUnusable as error:
         print(f"local_llm: {error}", file=sys.stderr)
     except OSError as error:
-        print(f"local_llm: cannot listen on port {options.port}: {error}", file=sys.stderr)
+        print(f"local_llm: port {options.port} is taken: {error.strerror}", file=sys.stderr)
     return 1
 
 
@@ -78,22 +80,22 @@ def _measure(options: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m scripts.local_llm",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="A small real model behind OpenAI's chat API",
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    serve = commands.add_parser("serve")
+    serve = commands.add_parser("serve", help="answer OpenAI's chat API on this machine")
     serve.add_argument("--port", type=int, default=PORT, help="0 takes a free one")
     serve.add_argument("--models", type=Path, default=FOLDER, help="the folder of the weights")
     serve.add_argument(
         "--with-parent", action="store_true", help="stop when the standard input is closed"
     )
-    others = [commands.add_parser("demo"), commands.add_parser("measure")]
-    for command in others:
+    shown = commands.add_parser("demo", help="run the quickstart agent on the model")
+    measured = commands.add_parser("measure", help="count how often the model is right")
+    for command in (shown, measured):
         command.add_argument(
             "--python", type=Path, default=PYTHON, help="the interpreter that has the engine"
         )
-    for command in (serve, others[1]):
+    for command in (serve, measured):
         command.add_argument(
             _FREE, action="store_true", help="let the model write any number in arguments and JSON"
         )

@@ -49,24 +49,29 @@ async def body_of(spec: ModelSpec, request: ModelRequest, access: Any = None) ->
 
 
 def spoke(*blocks: AnyBlock) -> Message:
+    """Give what the model said."""
     return Message(role="assistant", blocks=blocks)
 
 
 def called(call_id: str = "toolu_1", name: str = "add") -> ToolCallBlock:
+    """Give a call."""
     return ToolCallBlock(call_id=call_id, name=name, arguments={"a": 1})
 
 
 def gave(call_id: str = "toolu_1", *, output: ToolOutput | None = None) -> Message:
+    """Give the result of a call."""
     block = ToolResultBlock(call_id=call_id, output=output or ToolOutput.of_text("3"))
     return Message(role="tool", blocks=(block,))
 
 
 def thought(text: str = "Hm.", *, seal: str = SEAL, by: str = "CLAUDE") -> ReasoningBlock:
+    """Give a thought, of this model or of another."""
     meta = {"anthropic": {"signature": seal}} if seal else {}
     return ReasoningBlock(text=text, model=by, model_id="claude-m1", provider_meta=meta)
 
 
 def contents(body: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    """Give the blocks of each message."""
     return [message["content"] for message in body["messages"]]
 
 
@@ -305,6 +310,7 @@ SEES = Capabilities(vision=True, documents=True)
 
 
 async def stored(store: MemoryArtifacts, data: bytes, kind: str, name: str) -> ArtifactBlock:
+    """Keep a file, and refer to it."""
     uri = await store.put("acme", "s1", data, kind)
     return ArtifactBlock(uri=uri, media_type=kind, size=len(data), name=name)
 

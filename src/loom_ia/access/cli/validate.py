@@ -46,7 +46,7 @@ def _show(desk: "Desk", path: str) -> None:
         show(printable(f"{label:<10} : {value}" if label else f"  {value}"))
     for name, program in desk.programs.items():
         count = len(program.plan.tools)
-        model = program.plan.model
+        model = " → ".join(facts.id for facts in program.plan.chain)
         show(
             "  "
             + _(

@@ -30,10 +30,20 @@ _QUOTA: Final = frozenset(
 _CONTEXT: Final = frozenset(
     {"context_length_exceeded", "string_above_max_length", "exceed_context_size_error"}
 )
-_FILTERED: Final = frozenset({"content_filter", "content_policy_violation"})
+_FILTERED: Final = frozenset(
+    {
+        *("content_filter", "content_policy_violation", "invalid_prompt", "bio_policy"),
+        *("misalignment_policy_violation", "image_content_policy_violation"),
+    }
+)
 _AUTH: Final = frozenset({"authentication_error", "permission_error", "invalid_api_key"})
 _OVERLOADED: Final = frozenset({"overloaded_error", "server_overloaded"})
 _TRANSIENT: Final = frozenset({"api_error", "timeout_error", "server_error"})
+_INVALID: Final = (
+    *("invalid_", "image_", "data_residency_mismatch", "unsupported_image_media_type"),
+    *("empty_image_file", "failed_to_download_image"),
+)
+"""How the codes begin of what is wrong with a request, when it is told inside an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +81,7 @@ class Fault:
         if self.codes & _TRANSIENT or any(code.startswith("rate_limit") for code in self.codes):
             return True
         if self.status is None:
-            return "invalid_request_error" not in self.codes
+            return not any(code.startswith(_INVALID) for code in self.codes)
         return self.status in {408, 409, 429} or self.status >= 500
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from loom_ia.core.model.models import ModelSpec
-from loom_ia.core.model.pricing import ListedPricing, Pricing, PriceTier
+from loom_ia.core.model.pricing import ListedPricing, PriceTier, Pricing
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
@@ -25,8 +25,10 @@ _KEYS: Final = {
     "cache_write": ("cache_write_5m_mtok", "cache_write_mtok", "input_mtok"),
     "cache_write_1h": ("cache_write_1h_mtok", "cache_write_mtok", "input_mtok"),
 }
-"""The keys of the list for each of our prices: the first that is there, as the list itself counts.
-"""
+"""The keys of the list for each of our prices: the first that is there counts, as in the list."""
+
+_BESIDE: Final = ("output_reasoning_mtok", "output_citation_mtok")
+"""The keys of what is written that is no plain text."""
 
 _ASKED: Final = ("service_tier", "speed")
 """The parameters of a request that change its prices."""
@@ -91,11 +93,11 @@ def _asked(spec: ModelSpec) -> dict[str, str]:
 
 def _is_by_token(prices: "ModelPrice") -> bool:
     """Whether the tokens that a call reports are all that is charged for a conversation."""
-    thoughts = prices.output_reasoning_mtok
+    beside = [getattr(prices, key) for key in _BESIDE]
     return (
         prices.input_mtok is not None
         and prices.requests_kcount is None
-        and (thoughts is None or thoughts == prices.output_mtok)
+        and all(price is None or price == prices.output_mtok for price in beside)
     )
 
 

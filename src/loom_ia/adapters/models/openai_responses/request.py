@@ -88,13 +88,14 @@ class Encoder:
     # -- the conversation -----------------------------------------------------------------------
 
     def _input(self, turns: list[Turn]) -> Iterator[JsonObject]:
+        given: set[str] = set()
         for turn in turns:
             match turn:
                 case UserTurn():
                     content: list[JsonValue] = [self._said(part) for part in turn.parts]
                     yield {"type": "message", "role": "user", "content": content}
                 case AssistantTurn():
-                    yield from _uttered(turn)
+                    yield from _uttered(turn, given)
                 case ResultsTurn():
                     yield from (self._result(result) for result in turn.results)
 
@@ -147,34 +148,40 @@ def completed(body: JsonObject, shared: Mapping[str, JsonValue]) -> JsonObject:
     return {**body, **both}
 
 
-def _uttered(turn: AssistantTurn) -> Iterator[JsonObject]:
-    """Write what the model said; thoughts stand before what came of them, or not at all."""
-    thoughts: list[JsonObject] = []
+def _uttered(turn: AssistantTurn, given: set[str]) -> Iterator[JsonObject]:
+    """Write what the model said; a thought stands once, before what came of it, or not at all.
+
+    `given` has the ids of the thoughts that are written already.
+    """
+    thoughts: dict[str, JsonObject] = {}
     for part in turn.parts:
         match part:
             case Thought():
-                thoughts += _thought(part)
+                thoughts |= {
+                    item_id: item for item_id, item in _thought(part) if item_id not in given
+                }
                 continue
             case Text():
                 item = _message(part)
             case Call():
                 item = _call(part)
-        yield from thoughts
+        yield from thoughts.values()
         yield item
-        thoughts = []
+        given |= thoughts.keys()
+        thoughts = {}
 
 
-def _thought(thought: Thought) -> Iterator[JsonObject]:
-    """Write a thought that is sealed; the provider knows no other."""
+def _thought(thought: Thought) -> Iterator[tuple[str, JsonObject]]:
+    """Write a thought that is sealed, with its id; the provider knows no other."""
     meta = thought.meta
     item_id, sealed = meta.get("id"), meta.get("encrypted_content")
-    if not item_id or not sealed:
+    if not isinstance(item_id, str) or not sealed:
         return
     item: JsonObject = {"type": "reasoning", "id": item_id}
     item["summary"] = meta.get("summary", summary_of(thought.text))
     if "content" in meta:
         item["content"] = meta["content"]
-    yield {**item, "encrypted_content": sealed}
+    yield item_id, {**item, "encrypted_content": sealed}
 
 
 def summary_of(text: str) -> list[JsonValue]:

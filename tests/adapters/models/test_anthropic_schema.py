@@ -1,0 +1,75 @@
+"""The schema of an answer, as Anthropic follows it."""
+
+from typing import Any
+
+import pytest
+
+from loom_ia.adapters.models.anthropic.schema import followed
+
+CLOSED = {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("schema", "given"),
+    [
+        pytest.param({"type": "object", "properties": {}}, CLOSED, id="an object is closed"),
+        pytest.param(
+            {"type": "object", "additionalProperties": {"type": "string"}},
+            {"type": "object", "additionalProperties": {"type": "string"}},
+            id="an object of any keys stays one",
+        ),
+        pytest.param(
+            {"type": "array", "items": {"type": "object", "properties": {}}, "minItems": 1},
+            {"type": "array", "items": CLOSED, "minItems": 1},
+            id="items",
+        ),
+        pytest.param(
+            {"type": "array", "minItems": 2, "description": "Two."},
+            {"type": "array", "description": "Two.\n\n{minItems: 2}"},
+            id="what it ignores is told behind the description",
+        ),
+        pytest.param(
+            {"type": ["string", "null"], "pattern": "^é$", "maxLength": 3},
+            {"type": ["string", "null"], "description": '{pattern: "^é$", maxLength: 3}'},
+            id="what it ignores is told",
+        ),
+        pytest.param(
+            {"type": "string", "format": "date"},
+            {"type": "string", "format": "date"},
+            id="a format",
+        ),
+        pytest.param(
+            {"type": "string", "format": "iban"},
+            {"type": "string", "description": '{format: "iban"}'},
+            id="a format that it ignores",
+        ),
+        pytest.param(
+            {"oneOf": [{"const": 1}, {"type": "object", "properties": {}}]},
+            {"anyOf": [{"const": 1}, CLOSED]},
+            id="one of",
+        ),
+        pytest.param(
+            {"$schema": "https://json-schema.org/draft/2020-12/schema", "enum": ["a", None]},
+            {"enum": ["a", None]},
+            id="what is not for it",
+        ),
+        pytest.param(
+            {"$ref": "#/$defs/line", "$defs": {"line": {"type": "object", "properties": {}}}},
+            {"$ref": "#/$defs/line", "$defs": {"line": CLOSED}},
+            id="definitions",
+        ),
+        pytest.param(
+            {"$ref": "#/$defs/line", "description": "A line."},
+            {"anyOf": [{"$ref": "#/$defs/line"}], "description": "A line."},
+            id="nothing stands beside a reference",
+        ),
+        pytest.param(
+            {"type": "object", "properties": {"any": True, "enum": {"type": "string"}}},
+            {**CLOSED, "properties": {"any": True, "enum": {"type": "string"}}},
+            id="a property may be named as a keyword",
+        ),
+    ],
+)
+def test_a_schema_is_given_as_anthropic_follows_it(schema: Any, given: Any) -> None:
+    """Nothing is lost: what the grammar cannot hold is told to the model."""
+    assert followed(schema) == given
