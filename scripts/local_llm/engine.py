@@ -11,7 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
-from scripts.local_llm.prompt import EXAMPLES
+from scripts.local_llm.grammar import schema_grammar
+from scripts.local_llm.prompt import EXAMPLES, JSON
 from scripts.local_llm.refusal import Refusal
 
 CONTEXT: Final = 4096
@@ -49,7 +50,7 @@ class Engine(Protocol):
         ...
 
     def understands(self, grammar: str) -> bool:
-        """Tell whether the grammar has any effect; what it allows begins with `JSON: `."""
+        """Tell whether the grammar has any effect; what it allows begins with the label of JSON."""
         ...
 
 
@@ -70,7 +71,8 @@ class Llama:
         params.api_keys = [secrets.token_hex()]
         self._server: Any = xllamacpp.Server(params)
         self._understood: dict[str, bool] = {}
-        self._complete(_PROBE, 1, {})
+        # The examples are read now, and so is what the engine needs for any grammar.
+        self.understands(schema_grammar({"type": "object"}))
 
     def go_on(self, task: Task, take: Callable[[str], None]) -> Ended:
         """Go on with the text; see `Engine`."""
@@ -104,7 +106,7 @@ class Llama:
         """Let the model begin where it would write anything else; see `Engine`."""
         if grammar not in self._understood:
             begun = self._complete(_PROBE, 1, {"grammar": grammar})["choices"][0]["text"]
-            self._understood[grammar] = bool(begun.strip()) and "JSON: ".startswith(begun)
+            self._understood[grammar] = bool(begun) and JSON.startswith(begun)
         return self._understood[grammar]
 
     def _complete(self, prompt: str, longest: int, more: dict[str, Any]) -> dict[str, Any]:

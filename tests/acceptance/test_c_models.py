@@ -176,7 +176,7 @@ async def test_c8_a_truncated_answer_is_an_error(
 ) -> None:
     """It is not retried, and what it consumed is counted."""
     pricing = {"input": 1, "output": 5}
-    provided(project, entry(api, provider, max_tokens=5, pricing=pricing))
+    provided(project, entry(api, provider, max_tokens=20, pricing=pricing))
     provider.reply(Says("Pour 1 250 € HT", stop="max_tokens", usage=Tokens(1000, 200)))
     async with loom_of(project) as loom:
         result = await loom.run("devis", "Calcule.")

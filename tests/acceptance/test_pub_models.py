@@ -232,3 +232,55 @@ async def test_parallel_calls_are_answered_in_their_order(
     assert result.ok
     body = str(provider.requests[1].body)
     assert body.index("110.0") < body.index("240.0")
+
+
+async def test_the_same_scenario_leaves_the_same_events(
+    project: Project, provider: Provider
+) -> None:
+    """Whoever answers, the journal tells the same story."""
+    told: list[list[str]] = []
+    for api in APIS:
+        provided(project, entry(api, provider), entry(api, provider, "HAIKU"))
+        provider.reply(Fails(500))
+        provider.reply(Says(CALL.text, reasoning="Calculons.", calls=CALL.calls))
+        provider.reply(Says(LONG, cut_after=3))
+        provider.reply(Fails(402))
+        provider.reply(ANSWER)
+        async with loom_of(project) as loom:
+            result = await loom.run("devis", "Calcule.")
+            told.append([event.type for event in await loom.events(result.run_id)])
+        assert result.text == ANSWER.text
+    assert told[0] == told[1] == told[2]
+    assert {"model.retried", "model.fell_back", "tool.completed"} <= set(told[0])
+
+
+@pytest.mark.parametrize("first", APIS)
+@pytest.mark.parametrize("second", APIS)
+async def test_a_conversation_changes_provider_in_mid_run(
+    project: Project, provider: Provider, first: Api, second: Api
+) -> None:
+    """Calls and results go on, thoughts stay behind, and what is sent is valid for the other."""
+    once = {"max_attempts": 1}
+    project.tools = ["prix_ttc", "lire"]
+    provided(
+        project,
+        entry(first, provider, retry=once, capabilities={"thinking": True}),
+        entry(second, provider, "HAIKU", capabilities={"thinking": True}),
+    )
+    calls = [
+        *CALL.calls,
+        Called("inconnu.e", {"a": 1}, call_id="functions.x:0"),
+        Called("lire", {}),
+    ]
+    provider.reply(Says("  ", reasoning="Je pense.", calls=calls))
+    provider.reply(Fails(503))
+    provider.reply(Says("", reasoning="Autrement.", calls=CALL.calls))
+    provider.reply(ANSWER)
+    provider.reply(ANSWER)
+    async with loom_of(project) as loom:
+        result = await loom.run("devis", "Calcule.", session_id="s")
+        assert result.text == ANSWER.text
+        assert (await loom.run("devis", "Et encore ?", session_id="s")).ok
+    assert "Je pense." not in str(provider.requests[2].body)
+    assert "1375.0" in str(provider.requests[2].body)
+    assert "Autrement." not in str(provider.requests[4].body), "nor in the next run"

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +36,7 @@ from loom_ia.engine.streaming import LiveItem
 if TYPE_CHECKING:  # the configuration and its classes are imported when there is one to read
     from loom_ia.config.load import LoadedConfig
     from loom_ia.config.root import LoomConfig
+    from loom_ia.core.views.checkup import Checkup, Probe
     from loom_ia.core.views.trace import Trace
 
 
@@ -156,6 +157,17 @@ class Loom:
     def mount(self) -> None:
         """Resolve every reference now; raises `ConfigError` with all that cannot be."""
         self._host.programs()
+
+    async def checkup(
+        self, model: str, *, told: "Callable[[Probe], None] | None" = None
+    ) -> "Checkup":
+        """Ask a model of the configuration what it can do, whatever the agents are.
+
+        `told` hears of each question as it is answered. Raises `CallerError` for an unknown model.
+        """
+        from loom_ia.app import doctor
+
+        return await doctor.checkup(self._host.loaded, model, told=told)
 
     # -- runs -------------------------------------------------------------------------------------
 

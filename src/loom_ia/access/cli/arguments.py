@@ -65,6 +65,7 @@ def commands() -> dict[str, str]:
         "init": _("write a first project"),
         "validate": _("check the configuration and mount the agents"),
         "schema": _("print the JSON Schema of the configuration"),
+        "doctor": _("ask models what they can do, and say what to write of them"),
         "run": _("run an agent on a message"),
         "resume": _("go on with a run that was interrupted"),
         "approve": _("grant a call that waits, and go on with the run"),

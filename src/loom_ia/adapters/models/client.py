@@ -296,13 +296,15 @@ async def _documents(
 
 
 def _data(event: "httpx2.ServerSentEvent") -> object:
-    """Read an event; one that is named an error may say so in plain words."""
+    """Read an event; one that is named an error is one, whatever its words."""
     try:
-        return json.loads(event.data)
+        data: object = json.loads(event.data)
     except json.JSONDecodeError:
         if event.event != "error":
             raise
         return {"error": {"message": event.data}}
+    told: Mapping[str, object] = cast("Any", data) if isinstance(data, dict) else {}
+    return data if event.event != "error" or "error" in told else {"error": data}
 
 
 async def _whole(response: "httpx2.Response") -> bytes:

@@ -63,10 +63,12 @@ class Timers:
         """Start the clock of silence again."""
         self._waits_for = "idle"
         self._due = self._loop.time() + self._idle
-        if self._alarm is None:
+        if self._alarm is None or self._alarm.when() > self._due:
             self._set_alarm()
 
     def _set_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
         at = min(self._due, self._end)
         self._alarm = None if at == math.inf else self._loop.call_at(at, self._ring)
 

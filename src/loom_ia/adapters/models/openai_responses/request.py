@@ -4,6 +4,7 @@ Nothing is kept at the provider, and so nothing is named by the id that it has t
 sealed thoughts, which go back as they came: an item that is named and not kept is refused.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -21,7 +22,7 @@ from loom_ia.adapters.models.turns import (
     Turn,
     UserTurn,
 )
-from loom_ia.core.json import JsonObject, JsonValue, canonical, storable_text
+from loom_ia.core.json import JsonObject, JsonValue, storable_text
 from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.model.request import ModelRequest
 from loom_ia.core.model.tooling import ToolSpec
@@ -149,39 +150,42 @@ def completed(body: JsonObject, shared: Mapping[str, JsonValue]) -> JsonObject:
 
 
 def _uttered(turn: AssistantTurn, given: set[str]) -> Iterator[JsonObject]:
-    """Write what the model said; a thought stands once, before what came of it, or not at all.
+    """Write what the model said, then its calls, which their results follow.
 
-    `given` has the ids of the thoughts that are written already.
+    A thought stands before what came of it, once, or not at all: `given` has the ids of those
+    that are written already.
     """
+    messages: list[JsonObject] = []
+    calls: list[JsonObject] = []
     thoughts: dict[str, JsonObject] = {}
     for part in turn.parts:
         match part:
             case Thought():
-                thoughts |= {
-                    item_id: item for item_id, item in _thought(part) if item_id not in given
-                }
+                thoughts |= _thought(part)
                 continue
             case Text():
-                item = _message(part)
+                items, item = messages, _message(part)
             case Call():
-                item = _call(part)
-        yield from thoughts.values()
-        yield item
-        given |= thoughts.keys()
+                items, item = calls, _call(part)
+        items += [each for item_id, each in thoughts.items() if item_id not in given]
+        items.append(item)
+        given.update(thoughts)
         thoughts = {}
+    yield from messages
+    yield from calls
 
 
-def _thought(thought: Thought) -> Iterator[tuple[str, JsonObject]]:
-    """Write a thought that is sealed, with its id; the provider knows no other."""
+def _thought(thought: Thought) -> dict[str, JsonObject]:
+    """Write a thought that is sealed, under its id; the provider knows no other."""
     meta = thought.meta
     item_id, sealed = meta.get("id"), meta.get("encrypted_content")
     if not isinstance(item_id, str) or not sealed:
-        return
+        return {}
     item: JsonObject = {"type": "reasoning", "id": item_id}
     item["summary"] = meta.get("summary", summary_of(thought.text))
     if "content" in meta:
         item["content"] = meta["content"]
-    yield item_id, {**item, "encrypted_content": sealed}
+    return {item_id: {**item, "encrypted_content": sealed}}
 
 
 def summary_of(text: str) -> list[JsonValue]:
@@ -194,13 +198,10 @@ def _message(text: Text) -> JsonObject:
 
 
 def _call(call: Call) -> JsonObject:
-    arguments = canonical(call.arguments)
-    return {
-        "type": "function_call",
-        "call_id": call.call_id,
-        "name": call.name,
-        "arguments": arguments,
-    }
+    # As the model writes them, in its order: what it wrote may be in the cache of the prompt.
+    arguments = json.dumps(call.arguments, ensure_ascii=False, separators=(",", ":"))
+    named: JsonObject = {"call_id": call.call_id, "name": call.name}
+    return {"type": "function_call", **named, "arguments": arguments}
 
 
 def _tool(tool: ToolSpec) -> JsonObject:
