@@ -1,7 +1,7 @@
 # One command per intention. `make demo` and `make test` need nothing but Python 3.11 or newer and make.
 #
 #   make demo     install into .venv and run the quickstart agent
-#   make demo-llm the same agent on a small language model that runs here (0.8 GB in .venv-llm and .models)
+#   make demo-llm the same agent on a small language model that runs here: 0.6 GB in .venv-llm and .models
 #   make test     run the tests            ARGS="tests/core -x" passes through, SERVICES=required skips none
 #   make check    format, lint, types, layers
 #   make format   write the code as the formatter wants it, and apply the safe fixes

@@ -61,6 +61,7 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one would break what ends meanwhile
     raise KeyboardInterrupt
 
 

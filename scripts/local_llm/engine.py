@@ -76,15 +76,16 @@ class Llama:
 
     def go_on(self, task: Task, take: Callable[[str], None]) -> Ended:
         """Go on with the text; see `Engine`."""
-        chunks: list[dict[str, Any]] = []
+        last: dict[str, Any] = {}
         broken: list[BaseException] = []
 
         def hear(chunk: dict[str, Any]) -> bool:
-            chunks[:] = [chunk]
+            nonlocal last
+            last = chunk
             try:
                 if "error" not in chunk and (text := chunk["choices"][0]["text"]):
                     take(text)
-            except BaseException as error:  # noqa: BLE001 (the engine would drop it: see below)
+            except BaseException as error:  # noqa: BLE001 (the engine would drop it: it is raised below)
                 broken.append(error)
             return bool(broken)
 
@@ -100,7 +101,7 @@ class Llama:
         self._server.handle_completions(body, hear)
         if broken:
             raise broken[0]
-        return _ended(chunks[0] if chunks else {})
+        return _ended(last)
 
     def understands(self, grammar: str) -> bool:
         """Let the model begin where it would write anything else; see `Engine`."""

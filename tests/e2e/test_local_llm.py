@@ -26,6 +26,7 @@ from scripts.local_llm.grammar import grammar
 from scripts.local_llm.measure import PHRASINGS, SYSTEM, TOOL, french
 from scripts.local_llm.numbers import numbers
 from scripts.local_llm.prompt import EXAMPLES, prompt
+from scripts.local_llm.refusal import Refusal
 from scripts.local_llm.running import running
 from scripts.local_llm.server import MODEL, open_server
 
@@ -210,12 +211,13 @@ class Script:
 
     def __init__(self) -> None:
         self.pieces: tuple[str, ...] = ("Rép", "onse: ", "Bon", "jour")
-        self.task: Task | None = None
+        self.fault: Exception | None = None
 
     def go_on(self, task: Task, take: Callable[[str], None]) -> Ended:
-        self.task = task
         for piece in self.pieces:
             take(piece)
+        if self.fault:
+            raise self.fault
         return Ended("stop", read=9, cached=4, written=len(self.pieces))
 
     def understands(self, grammar: str) -> bool:
@@ -272,6 +274,27 @@ CALLED = {
 }
 
 
+STRANGE = {"type": "json_schema", "json_schema": {"schema": {"not": {}}}}
+ORPHAN = {"role": "tool", "tool_call_id": "c1", "content": ""}
+NOBODY = {"type": "function", "function": {"name": "personne"}}
+REFUSED: dict[str, tuple[object, int, str | None, str | None]] = {
+    "no JSON": ("{", 400, None, None),
+    "no object": ([], 400, None, None),
+    "no model": ({}, 400, None, "model"),
+    "another model": (chat(model="gpt"), 404, "model_not_found", None),
+    "no message": (chat(messages=[]), 400, None, "messages"),
+    "an empty message": (chat(messages=[{"role": "user"}]), 400, None, "messages[0].content"),
+    "a call without its result": (chat(messages=[*MESSAGES, CALLED]), 400, None, "messages[2]"),
+    "a result without its call": (chat(messages=[ORPHAN]), 400, None, "messages[0]"),
+    "an unknown tool": (chat(tools=[TOOL], tool_choice=NOBODY), 400, None, "tool_choice"),
+    "no tool to call": (chat(tool_choice="required"), 400, None, "tool_choice"),
+    "no tokens": (chat(max_tokens=0), 400, None, "max_tokens"),
+    "too hot": (chat(temperature=3), 400, None, "temperature"),
+    "two answers": (chat(n=2), 400, None, "n"),
+    "an unknown schema": (chat(response_format=STRANGE), 400, None, "response_format"),
+}
+
+
 class TestServer:
     def test_text_is_streamed_as_it_is_written(self, port: int) -> None:
         """The label is not part of it, and the tokens are those of the engine."""
@@ -296,36 +319,7 @@ class TestServer:
         }
 
     @pytest.mark.parametrize(
-        ("body", "status", "code", "param"),
-        [
-            ("{", 400, None, None),
-            ([], 400, None, None),
-            ({}, 400, None, "model"),
-            (chat(model="gpt"), 404, "model_not_found", None),
-            (chat(messages=[]), 400, None, "messages"),
-            (chat(messages=[{"role": "user"}]), 400, None, "messages[0].content"),
-            (chat(messages=[*MESSAGES, CALLED]), 400, None, "messages[2]"),
-            (
-                chat(messages=[{"role": "tool", "tool_call_id": "c", "content": ""}]),
-                400,
-                None,
-                "messages[0]",
-            ),
-            (chat(tools=[TOOL], tool_choice={"function": {"name": "x"}}), 400, None, "tool_choice"),
-            (chat(tool_choice="required"), 400, None, "tool_choice"),
-            (chat(max_tokens=0), 400, None, "max_tokens"),
-            (chat(temperature=3), 400, None, "temperature"),
-            (chat(n=2), 400, None, "n"),
-            (
-                chat(
-                    response_format={"type": "json_schema", "json_schema": {"schema": {"not": {}}}}
-                ),
-                400,
-                None,
-                "response_format",
-            ),
-        ],
-        ids=str,
+        ("body", "status", "code", "param"), REFUSED.values(), ids=REFUSED.keys()
     )
     def test_a_bad_request_is_refused(
         self, port: int, body: object, status: int, code: str | None, param: str | None
@@ -343,12 +337,15 @@ class TestServer:
         assert status == 404
         assert json.loads(text)["error"]["code"] == "unknown_url"
 
-    def test_an_engine_that_writes_something_else_is_an_error(
-        self, port: int, script: Script
-    ) -> None:
-        """It is told as one, also once the stream has begun."""
+    def test_a_fault_is_told_where_the_stream_stands(self, port: int, script: Script) -> None:
+        """Before the first piece it is the answer; after it, the last thing that is said."""
         script.pieces = ("Bonjour",)
         assert ask(port, chat(stream=True))[0] == 500
+        script.pieces, script.fault = ("Réponse: a", "b"), Refusal(500, "panne")
+        status, told = ask(port, chat(stream=True))
+        assert status == 200
+        last = json.loads(told.strip().split("\n\n")[-1].removeprefix("data: "))
+        assert last["error"]["message"] == "panne"
 
     def test_what_the_model_reads_is_the_conversation_in_one_form(self) -> None:
         """A text stays on its line, so that it cannot pass for another one."""

@@ -86,7 +86,7 @@ async def checkup(loaded: LoadedConfig, model: str, *, told: Told | None = None)
         examination.probes,
         calls=line.calls,
         usage=line.usage,
-        cost_usd=None if spec.pricing is None else line.cost_usd,
+        cost_usd=None if spec.pricing is None else round(line.cost_usd, 12),
     )
 
 
@@ -167,7 +167,7 @@ class Examination:
             if isinstance(heard, Fault):
                 return self._unheard("streaming", heard)
             if heard is None:
-                return _no("streaming", sentence("the server refuses requests that ask for it"))
+                return _no("streaming", sentence(_REFUSES))
             self._can = can
         return _streamed(cast("Heard", heard))
 
@@ -206,10 +206,7 @@ class Examination:
     async def _tool_result(self) -> Probe:
         if self._found is None:
             return Probe(name="tool_result", outcome="skipped")
-        message = self._found.answer.message
-        heard = await self._ask(
-            asked(FIND), message, results(message.calls), tools=(TOOL,), tool_choice="auto"
-        )
+        heard = await self._ask(*self._conversation(), tools=(TOOL,))
         if isinstance(heard, Fault):
             return self._unheard("tool_result", heard, is_finding=False)
         if is_read(heard.text):
@@ -219,6 +216,13 @@ class Examination:
         template = "its answer has nothing of the result: {text}"
         said = sentence(template, text=self._brief(heard.text))
         return self._fell_short("tool_result", heard, said)
+
+    def _conversation(self) -> tuple[Message, ...]:
+        """Give the question, with the call and its result when there was a call."""
+        if self._found is None:
+            return (asked(FIND),)
+        message = self._found.answer.message
+        return asked(FIND), message, results(message.calls)
 
     async def _parallel_calls(self) -> Probe:
         if self._found is None:
@@ -277,10 +281,15 @@ class Examination:
 
     async def _thinking(self) -> Probe:
         if self._line.spec.capabilities.thinking and not self._can.thinking:
-            return _no("thinking", sentence("the server refuses requests that ask for it"))
-        if self._line.thoughts:
-            return _yes("thinking", sentence("thoughts came with the answers"))
-        return _no("thinking", sentence("no thought came with these answers"))
+            return _no("thinking", sentence(_REFUSES))
+        if not self._line.thoughts:
+            return _no("thinking", sentence("no thought came with these answers"))
+        if not self._can.thinking:  # what it would be sent then was not tried yet
+            can = self._can.model_copy(update={"thinking": True})
+            heard = await self._ask(*self._conversation(), tools=(TOOL,), can=can)
+            if isinstance(heard, Fault):
+                return self._unheard("thinking", heard)
+        return _yes("thinking", sentence("thoughts came with the answers"))
 
     # -- the same for all -----------------------------------------------------------------------
 
@@ -312,6 +321,7 @@ class Examination:
 
 
 _NO_CALL: Final = "it answered without calling the tool"
+_REFUSES: Final = "the server refuses requests that ask for it"
 
 
 def _ways(declared: Capabilities) -> list[Capabilities]:

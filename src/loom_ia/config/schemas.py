@@ -5,7 +5,7 @@ schema here, once: whoever takes it afterwards need not.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -58,21 +58,16 @@ def _read(agent: WrittenAgent, base_dir: Path, name: str, show: Show) -> AnswerS
 
 
 def _checked(agent: WrittenAgent, path: KeyPath, schema: JsonObject) -> AnswerSchema:
-    problems = tuple(
-        agent.source.problem(path, template, **params) for template, params in _faults(schema)
-    )
-    return AnswerSchema(None if problems else schema, problems)
-
-
-def _faults(schema: JsonObject) -> Iterator[tuple[str, dict[str, object]]]:
     from jsonschema import Draft202012Validator, SchemaError
 
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        where = error.json_path.removeprefix("$").removeprefix(".") or "the root"
-        params: dict[str, object] = {"where": where, "problem": error.message}
-        yield "this is not a JSON Schema: {where}: {problem}", params
-        return
+        where = error.json_path.removeprefix("$").removeprefix(".") or "$"
+        template = "this is not a JSON Schema: {where}: {problem}"
+        problem = agent.source.problem(path, template, where=where, problem=error.message)
+        return AnswerSchema(problems=(problem,))
     if schema.get("type") != "object":
-        yield "the schema of an answer must be of type object", {}
+        template = "the schema of an answer must be of type object"
+        return AnswerSchema(problems=(agent.source.problem(path, template),))
+    return AnswerSchema(schema)

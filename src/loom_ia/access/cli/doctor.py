@@ -170,8 +170,8 @@ def _conclusion(checkup: "Checkup") -> "Iterator[tuple[str, Style]]":
     yield _consumed(checkup), "dim"
     if not checkup.answers:
         return
-    for difference in checkup.differences:
-        yield _("Warning    : {problem}", problem=_difference(difference)), "yellow"
+    for difference in sorted(checkup.differences, key=lambda each: each.found):
+        yield _difference(difference)
     yield _("To write under the model:"), ""
     yield "    capabilities:", ""
     for name, value in checkup.capabilities.items():
@@ -191,11 +191,12 @@ def _consumed(checkup: "Checkup") -> str:
     return said + _(", ${cost:.6f}", cost=checkup.cost_usd)
 
 
-def _difference(difference: "Difference") -> str:
+def _difference(difference: "Difference") -> "tuple[str, Style]":
     name = f"capabilities.{difference.capability}"
     if difference.found:
-        return _("{name} is false, and the model can do it", name=name)
-    return _("{name} is true, and the model was not seen to do it", name=name)
+        return _("Note       : {name} is false, and the model can do it", name=name), "cyan"
+    problem = _("{name} is true, and the model was not seen to do it", name=name)
+    return _("Warning    : {problem}", problem=problem), "yellow"
 
 
 def _said(said: "Said") -> str:

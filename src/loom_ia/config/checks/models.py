@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from loom_ia.config.places import Source
 from loom_ia.config.project import Project
 from loom_ia.core.errors import Problem
 from loom_ia.core.model.models import ModelSpec
@@ -12,25 +13,29 @@ def check_models(project: Project) -> Iterator[Problem]:
     if "models" in project.broken:
         return
     for position, model in enumerate(project.root.models):
-        for key, template, params in _faults(model):
-            yield project.source.problem(("models", position, *key), template, **params)
+        source = project.source.inside("models", position)
+        yield from _of_its_sdk(source, model)
+        yield from _of_its_capabilities(source, model)
 
 
-def _faults(model: ModelSpec) -> Iterator[tuple[tuple[str, ...], str, dict[str, object]]]:
-    can = model.capabilities
+def _of_its_sdk(source: Source, model: ModelSpec) -> Iterator[Problem]:
     if model.api is not None and model.sdk != "openai":
-        yield ("api",), "api is for sdk: openai, not {sdk} (remove it)", {"sdk": model.sdk}
+        template = "api is for sdk: openai, not {sdk} (remove it)"
+        yield source.problem(("api",), template, sdk=model.sdk)
     if model.cache is not None and model.sdk != "anthropic":
         template = "cache is for sdk: anthropic, not {sdk} (remove it: others keep what they like)"
-        yield ("cache",), template, {"sdk": model.sdk}
+        yield source.problem(("cache",), template, sdk=model.sdk)
+
+
+def _of_its_capabilities(source: Source, model: ModelSpec) -> Iterator[Problem]:
+    can, limit = model.capabilities, model.max_tokens
     if can.vision and "base64" not in can.image_input:
         template = "vision needs base64: images are given in no other way"
-        yield ("capabilities", "image_input"), template, {}
-    limit = model.max_tokens
+        yield source.problem(("capabilities", "image_input"), template)
     if can.context_window is not None and limit is not None and limit >= can.context_window:
         template = "a window of {window} tokens leaves no room for a prompt: max_tokens is {limit}"
-        params: dict[str, object] = {"window": can.context_window, "limit": limit}
-        yield ("capabilities", "context_window"), template, params
+        path = ("capabilities", "context_window")
+        yield source.problem(path, template, window=can.context_window, limit=limit)
 
 
 def check_keys(project: Project) -> Iterator[Problem]:

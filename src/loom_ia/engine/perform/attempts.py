@@ -37,15 +37,6 @@ from loom_ia.engine.perform.timers import Timers
 RETRIED: Final[frozenset[ModelErrorKind]] = frozenset({"transient", "overloaded"})
 
 
-class CircuitIsOpen(ModelError):
-    """No call was made: the model failed too often, for this instance, a moment ago."""
-
-    def __init__(self, model: str) -> None:
-        super().__init__(
-            "unavailable", "{model} failed too often and is left alone for a while", model=model
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class Priced:
     """An answer, what it consumed, and what that costs."""
@@ -86,7 +77,8 @@ class ModelCall:
             await prepare()  # what it costs is not the provider's, and no clock runs yet
         passage = circuit.enter(clock.now())
         if passage is None:
-            raise CircuitIsOpen(self.spec.id)
+            template = "{model} failed too often and is left alone for a while"
+            raise ModelError("unavailable", template, model=self.spec.id)
         try:
             answered = await self._attempts()
         except ModelError as error:

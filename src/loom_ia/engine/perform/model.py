@@ -20,7 +20,7 @@ from loom_ia.core.model.content import ToolCallBlock
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.plan import AgentPlan, ModelFacts
-from loom_ia.engine.perform.attempts import CircuitIsOpen, ModelCall, Priced
+from loom_ia.engine.perform.attempts import ModelCall, Priced
 from loom_ia.engine.perform.context import EffectContext
 from loom_ia.engine.program import Program
 
@@ -88,7 +88,7 @@ def _give_up(context: EffectContext, model: str, error: ModelError, started: flo
     if successor is None:
         _fail(context, f"model.{error.kind}", error, started)
         return
-    reason: FallbackReason = "circuit_open" if isinstance(error, CircuitIsOpen) else error.kind
+    reason: FallbackReason = "circuit_open" if error.kind == "unavailable" else error.kind
     context.stage(
         ModelFellBack(
             from_model=model,
