@@ -284,3 +284,23 @@ async def test_a_conversation_changes_provider_in_mid_run(
     assert "Je pense." not in str(provider.requests[2].body)
     assert "1375.0" in str(provider.requests[2].body)
     assert "Autrement." not in str(provider.requests[4].body), "nor in the next run"
+
+
+async def test_a_failed_run_is_resumed_at_the_head_of_its_chain(
+    project: Project, provider: Provider
+) -> None:
+    """All of it had failed: the last one is not the only one that is asked again."""
+    once = {"max_attempts": 1}
+    provided(
+        project,
+        entry("chat", provider, retry=once),
+        entry("anthropic", provider, "HAIKU", retry=once),
+    )
+    provider.reply(Fails(500))
+    provider.reply(Fails(500))
+    async with loom_of(project) as loom:
+        failed = await loom.run("devis", "Calcule.")
+        assert failed.error_type == "model.transient"
+        provider.reply(ANSWER)
+        assert (await loom.resume(failed.run_id)).ok
+    assert [request.body["model"] for request in provider.requests] == ["m-1", "haiku-1", "m-1"]

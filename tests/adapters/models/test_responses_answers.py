@@ -20,6 +20,7 @@ from loom_ia.core.model import (
     ModelSpec,
     ReasoningBlock,
     ReasoningDelta,
+    Stopped,
     TextBlock,
     ToolCallEnded,
     ToolCallStarted,
@@ -303,7 +304,7 @@ async def test_a_call_begins_before_its_arguments_are_whole(
     provider: Provider, model: ResponsesModel
 ) -> None:
     """Whoever watches sees the tool at once."""
-    provider.reply(Says(calls=[Called("add", {"a": 1})], hang_after=0))
+    provider.reply(Says(calls=[Called("add", {"a": 1})], hang_after=1))
     stream = model.stream(asking(model.spec))
     async for chunk in stream:
         assert chunk == ToolCallStarted("call_0000x00", "add")
@@ -373,7 +374,7 @@ async def test_a_whole_answer_that_is_not_over_is_none(
         Raw([json.dumps(response(status)).encode()], headers={"content-type": "application/json"})
     )
     heard = await hear(model, asking(model.spec))
-    assert heard.chunks == []
+    assert not any(isinstance(chunk, Stopped) for chunk in heard.chunks)
 
 
 @pytest.mark.parametrize(

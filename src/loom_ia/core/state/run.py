@@ -361,10 +361,15 @@ class RunState(Evolving):
         )
 
     def resumed(self) -> "RunState":
-        """Reopen a run that failed in a way that may be gone, with a fresh allowance of time."""
+        """Reopen a run that failed in a way that may be gone, with a fresh allowance of time.
+
+        Every model of the chain may answer again: the last one to fail is not the only one left.
+        """
         if not self.is_resumable:
             return self
-        return self.but(outcome=None, active=timedelta(), driven_since=None, step=None, lease=None)
+        return self.but(
+            outcome=None, active=timedelta(), driven_since=None, step=None, lease=None, models=()
+        )
 
     def not_understood(self) -> "RunState":
         """Note a fact of a newer version: the run can be read, not driven."""

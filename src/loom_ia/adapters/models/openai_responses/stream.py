@@ -96,11 +96,14 @@ class ResponsesReader(Reader):
         elif name == "response.output_item.done":
             yield from self._end(self._items.ended(data))
         elif (status := name.removeprefix("response.")) in _ENDS:
-            yield from self._close(object_of(data.get("response")), status)
+            response = object_of(data.get("response"))
+            given = text(response.get("status"))
+            yield from self._close(response, given if given in _ENDS else status)
 
     def document(self, data: Mapping[str, Any]) -> Iterator[ModelChunk]:
         """Read a whole answer."""
-        yield from self._close(data, "completed" if "output" in data else "")
+        given = text(data.get("status"))
+        yield from self._close(data, given or ("completed" if "output" in data else ""))
 
     def finish(self) -> Iterator[ModelChunk]:
         """Say why the answer is over, if it is."""
@@ -205,20 +208,19 @@ class ResponsesReader(Reader):
     # -- the end --------------------------------------------------------------------------------
 
     def _close(self, response: Object, status: str) -> Iterator[ModelChunk]:
-        given = text(response.get("status"))
-        self._status = given if given in _ENDS or not status else status
+        self._status = status
         if usage := _usage(object_of(response.get("usage"))):
             yield UsageReported(usage)
-        if self._status == "failed":
+        if status == "failed":
             raise self._fault({"error": object_of(response.get("error")) or _UNEXPLAINED})
-        if self._status not in _ENDS:
+        if status not in _ENDS:
             return
         self._why = text(object_of(response.get("incomplete_details")).get("reason"))
         for item in self._items.listed(objects(response.get("output"))):
             yield from self._end(item)
         for item in self._items:
             if item.kind == CALL and not item.is_done:
-                yield from self._called(item, is_over=self._status == "completed")
+                yield from self._called(item, is_over=status == "completed")
         self.ended = True
 
 
