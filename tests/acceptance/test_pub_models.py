@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from loom_ia.core.errors import ConfigError
 from loom_ia.core.events import (
     BudgetExceeded,
+    Event,
     ModelFellBack,
     ModelResponded,
     ModelRetried,
@@ -33,7 +35,7 @@ LONG = "un deux trois quatre cinq six sept huit neuf dix " * 5
 async def test_pub_34_overload_inside_an_open_stream(
     project: Project, provider: Provider, api: Api, after: int
 ) -> None:
-    """It is retried, then the fallback answers; nothing is shown twice, what was paid is counted."""
+    """It is retried, then the fallback answers; nothing is shown twice, what was paid counts."""
     once_more = {"max_attempts": 2, "initial_delay": 0}
     pricing = {"input": 1, "output": 1}
     provided(
@@ -46,7 +48,7 @@ async def test_pub_34_overload_inside_an_open_stream(
     provider.reply(ANSWER)
     async with loom_of(project) as loom:
         items = [item async for item in loom.stream("devis", "Calcule.")]
-        run_id = of(items, ModelResponded) and next(i.run_id for i in items if hasattr(i, "run_id"))
+        run_id = next(item.run_id for item in items if isinstance(item, Event))
         report = await loom.report(run_id)
     last = max((i for i, item in enumerate(items) if isinstance(item, Reset)), default=0)
     shown = "".join(item.text for item in items[last:] if isinstance(item, TextDelta))
@@ -304,3 +306,45 @@ async def test_a_failed_run_is_resumed_at_the_head_of_its_chain(
         provider.reply(ANSWER)
         assert (await loom.resume(failed.run_id)).ok
     assert [request.body["model"] for request in provider.requests] == ["m-1", "haiku-1", "m-1"]
+
+
+@every_api
+async def test_thoughts_that_are_no_longer_valid_are_left_out(
+    project: Project, provider: Provider, api: Api
+) -> None:
+    """A provider that refuses its own thoughts is asked again without them, within the attempt."""
+    said = {
+        "anthropic": "messages.1.content.0: Invalid `signature` in `thinking` block",
+        "chat": "reasoning content is not valid here",
+        "responses": "The encrypted content could not be verified",
+    }
+    provided(project, entry(api, provider, capabilities={"thinking": True}))
+    provider.reply(Says(CALL.text, reasoning="Hum.", calls=CALL.calls))
+    error = {"type": "invalid_request_error", "message": said[api]}
+    provider.reply(Fails(400, body={"error": error}))
+    provider.reply(ANSWER)
+    async with loom_of(project) as loom:
+        result = await loom.run("devis", "Calcule.")
+        events = await loom.events(result.run_id)
+    assert result.text == ANSWER.text
+    assert of(events, ModelRetried) == []
+    assert "Hum." in str(provider.requests[1].body)
+    assert "Hum." not in str(provider.requests[2].body)
+
+
+@every_api
+async def test_params_of_an_agent_do_not_replace_the_request(
+    project: Project, provider: Provider, api: Api
+) -> None:
+    """What the engine writes is refused in `params`, in the model as in the agent."""
+    provided(project, entry(api, provider, params={"stream": False}))
+    with pytest.raises(ConfigError, match=r"models\[M\]\.params\.stream — stream is written"):
+        async with loom_of(project):
+            pass
+    main = {"model": "M", "system_file": "devis.md", "llm": {"params": {"tools": []}}}
+    project.agent = {"main": main}
+    project.root["models"] = [entry(api, provider)]
+    project.save()
+    with pytest.raises(ConfigError, match=r"main\.llm\.params\.tools — tools is written"):
+        async with loom_of(project):
+            pass

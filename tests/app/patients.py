@@ -24,7 +24,7 @@ class Patient:
 
     lacks: frozenset[str] = frozenset()
     replies: Mapping[str, Reply] = field(default_factory=dict[str, Reply])
-    usage: Tokens | None = Tokens(30, 40)
+    usage: Tokens | None = field(default_factory=lambda: Tokens(30, 40))
 
     def __call__(self, request: Request) -> Reply:
         """Answer a request, in whatever format it is."""

@@ -316,7 +316,7 @@ class Examination:
         return _failed(name, Fault("truncated", cut, remedy_for("truncated", self._line.spec)))
 
     def _brief(self, text: str) -> str:
-        shown = self._line.veil.over(text)
+        shown = self._line.veil.over(text) or "-"
         return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
 
 

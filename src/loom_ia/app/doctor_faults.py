@@ -30,8 +30,9 @@ _SAME: Final[Mapping[ModelErrorKind, FaultKind]] = {
     "truncated": "truncated",
 }
 _REFUSALS: Final = frozenset({"invalid_request", "not_found"})
-_REFUSING: Final = frozenset({403, 500, 501})
-"""Statuses by which servers that did answer refuse what they cannot do."""
+_PERHAPS_REFUSALS: Final = frozenset({"auth", "server_error"})
+_REFUSING: Final = frozenset({400, 403, 422, 500, 501})
+"""Statuses by which servers that did answer refuse what they cannot do, whatever they call it."""
 
 _HOPELESS: Final = frozenset({"setup", "unreachable", "auth", "quota_exhausted"})
 _PASSING: Final = frozenset({"overloaded", "rate_limited", "server_error", "cut"})
@@ -75,7 +76,9 @@ class Fault:
     @property
     def is_refusal(self) -> bool:
         """Whether a server that answers other requests says that it cannot do this one."""
-        return self.kind in _REFUSALS or self.http_status in _REFUSING
+        return self.kind in _REFUSALS or (
+            self.kind in _PERHAPS_REFUSALS and self.http_status in _REFUSING
+        )
 
     @property
     def is_hopeless(self) -> bool:
@@ -155,8 +158,10 @@ def _kind(error: ModelError, exchange: HttpExchange | None) -> FaultKind:
     if error.kind in _SAME:
         return _SAME[error.kind]
     status = error.http_status
+    if status in _NO_ROUTE:
+        return "not_found"
     if error.kind == "invalid_request":
-        return "not_found" if status in _NO_ROUTE else "invalid_request"
+        return "invalid_request"
     if status is not None:
         return "rate_limited" if status == 429 else "server_error"
     return _wire_kind(error, exchange)
@@ -188,7 +193,7 @@ def remedy_for(kind: FaultKind, spec: ModelSpec, wait: float | None = None) -> S
 
 
 _REMEDIES: Final[Mapping[FaultKind, str]] = {
-    "timeout": "is the model still loading? give it longer under timeouts",
+    "timeout": "is the model still loading? give it longer under timeouts, and check base_url",
     "invalid_request": "check model ({model_id}) and params: the server answers, and refuses this",
     "rate_limited": "wait a moment and try again",
     "quota_exhausted": "the account has nothing left to spend: see its page at the provider",

@@ -1,6 +1,6 @@
 """Everything that a configuration describes, made and kept for one instance."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 from loom_ia.agents import AgentSpec
@@ -64,6 +64,8 @@ class Host:
                 tools, faults = self._tools_of(position, agent)
                 problems += faults
                 if not problems:
+                    problems += self._params_of(position, agent)
+                if not problems:
                     programs[agent.name] = self._program(agent, tools)
             if problems:
                 raise ConfigError(problems)
@@ -123,6 +125,15 @@ class Host:
                 problems.append(self.loaded.problem(path, template, agent=agent.name, name=name))
             tools[name] = tool
         return tools, problems
+
+    def _params_of(self, position: int, agent: AgentSpec) -> Iterator[Problem]:
+        """Refuse the params of an agent that would replace what the engine writes."""
+        given = agent.main.llm.params
+        own = {key for model in agent.main.chain for key in self.models.own_keys(model)}
+        for key in sorted(own & given.keys()):
+            path = ("agents", position, "main", "llm", "params", key)
+            template = "{key} is written by the engine, and cannot be given in params"
+            yield self.loaded.problem(path, template, key=key)
 
     def _program(self, agent: AgentSpec, tools: Mapping[str, Tool]) -> Program:
         reader = ArtifactRead(self.artifacts, self.loaded.language(agent))

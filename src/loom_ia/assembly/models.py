@@ -35,6 +35,10 @@ class Models:
         """Give a client that was made."""
         return self._made[model]
 
+    def own_keys(self, model: str) -> frozenset[str]:
+        """Give the params that the client of a model writes itself."""
+        return getattr(self._made.get(model), "OWN_KEYS", frozenset())
+
     def make(self, wanted: frozenset[str]) -> Iterator[Problem]:
         """Make the clients of `wanted`, and of every script; give what is wrong with them."""
         for position, spec in enumerate(self._loaded.config.models):

@@ -74,8 +74,9 @@ TOKENS = Tokens(12, 40, 30, 2, 3, reasoning=11)
 
 def sealed(text: str, **meta: Any) -> ReasoningBlock:
     """Give a thought of the model of these tests."""
-    own = {"model": "CLAUDE", "model_id": "claude-m1"}
-    return ReasoningBlock(text=text, provider_meta={"anthropic": meta}, **own)
+    return ReasoningBlock(
+        text=text, model="CLAUDE", model_id="claude-m1", provider_meta={"anthropic": meta}
+    )
 
 
 @pytest.mark.parametrize("streams", [True, False])
@@ -132,15 +133,26 @@ async def test_each_call_has_an_id_of_its_own(provider: Provider, model: Anthrop
     assert _ids(heard.chunks, ToolCallEnded) == ids
 
 
-async def test_the_pieces_of_an_input_count_more_than_its_beginning(
-    provider: Provider, model: AnthropicModel
-) -> None:
-    """An input that is given whole and then again in pieces is not read twice."""
+@pytest.mark.parametrize("again", ['{"a": 1}', ""])
+async def test_an_input_is_read_once(provider: Provider, model: AnthropicModel, again: str) -> None:
+    """One that stands in the beginning is whole, whether pieces say it again or nothing."""
     begun = {"type": "tool_use", "id": "a", "name": "add", "input": {"a": 1}}
-    piece = {"type": "input_json_delta", "partial_json": '{"a": 1}'}
+    piece = {"type": "input_json_delta", "partial_json": again}
     provider.reply(raw(start(), block(begun, piece), ended("tool_use"), STOP))
     answer = (await hear(model, asking(model.spec))).answer
     assert answer.message.calls[0].arguments == {"a": 1}
+
+
+async def test_a_block_ends_when_another_takes_its_place(
+    provider: Provider, model: AnthropicModel
+) -> None:
+    """Of two calls under one index, none of which is closed, both are whole."""
+    calls = [
+        opened({"type": "tool_use", "id": n, "name": "add", "input": {"n": n}}) for n in ("a", "b")
+    ]
+    provider.reply(raw(start(), *calls, ended("tool_use"), STOP))
+    answer = (await hear(model, asking(model.spec))).answer
+    assert [call.arguments for call in answer.message.calls] == [{"n": "a"}, {"n": "b"}]
 
 
 @pytest.mark.parametrize(
@@ -175,6 +187,23 @@ async def test_the_reason_of_the_end_is_read(
     """Each reason of the API has its place among ours, and one that is new is an end."""
     provider.reply(raw(start(), said("Oui"), ended(stop), STOP))
     assert (await hear(model, asking(model.spec))).answer.stop_reason == read
+
+
+async def test_a_reason_that_is_not_said_again_stays(
+    provider: Provider, model: AnthropicModel
+) -> None:
+    """A last `message_delta` without a reason takes nothing back."""
+    provider.reply(raw(start(), said("Oui"), ended("refusal"), ended(None), STOP))
+    assert (await hear(model, asking(model.spec))).answer.stop_reason == "refusal"
+
+
+async def test_the_reason_of_a_whole_document_is_read(provider: Provider) -> None:
+    """An answer that did not stream says as well that it reached its limit."""
+    model = made(provider, capabilities=Capabilities(streaming=False))
+    provider.reply(Says("Bonj", stop="max_tokens"))
+    answer = (await hear(model, asking(model.spec))).answer
+    await model.close()
+    assert answer.stop_reason == "max_tokens"
 
 
 # -- usage ----------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ def gave(call_id: str = "toolu_1", *, output: ToolOutput | None = None) -> Messa
 
 def thought(text: str = "Hm.", *, seal: str = SEAL, by: str = "CLAUDE") -> ReasoningBlock:
     """Give a thought, of this model or of another."""
-    meta = {"anthropic": {"signature": seal}} if seal else {}
+    meta: Any = {"anthropic": {"signature": seal}} if seal else {}
     return ReasoningBlock(text=text, model=by, model_id="claude-m1", provider_meta=meta)
 
 
@@ -171,6 +171,15 @@ async def test_results_come_first_in_the_message_of_the_user() -> None:
         {"type": "tool_result", "tool_use_id": "b", "content": [{"type": "text", "text": "3"}]},
         {"type": "text", "text": "Conclude."},
     ]
+
+
+async def test_calls_under_one_id_have_each_its_result() -> None:
+    """A journal in which an id stands twice gives two calls, with the results in order."""
+    results = [ToolResultBlock(call_id="a", output=ToolOutput.of_text(text)) for text in ("1", "2")]
+    talk = (ASKED, spoke(called("a"), called("a")), Message(role="tool", blocks=tuple(results)))
+    body = await body_of(SPEC, asking(SPEC, *talk, tools=(ADD,)))
+    given = [(part["tool_use_id"], part["content"][0]["text"]) for part in contents(body)[2]]
+    assert given == [("a", "1"), ("a_2", "2")]
 
 
 async def test_a_thought_goes_back_only_to_who_had_it() -> None:

@@ -6,20 +6,25 @@ import pytest
 
 from loom_ia.adapters.models.anthropic.schema import followed
 
-CLOSED = {"type": "object", "properties": {}, "additionalProperties": False}
+OPEN: Any = {"type": "object", "properties": {"a": {"type": "string"}}}
+CLOSED: Any = {**OPEN, "additionalProperties": False}
 
 
 @pytest.mark.parametrize(
     ("schema", "given"),
     [
-        pytest.param({"type": "object", "properties": {}}, CLOSED, id="an object is closed"),
+        pytest.param(OPEN, CLOSED, id="an object is closed"),
+        pytest.param(
+            {**OPEN, "additionalProperties": True}, CLOSED, id="more keys may be left out"
+        ),
+        pytest.param({"type": "object"}, {"type": "object"}, id="an object of any keys stays one"),
         pytest.param(
             {"type": "object", "additionalProperties": {"type": "string"}},
             {"type": "object", "additionalProperties": {"type": "string"}},
-            id="an object of any keys stays one",
+            id="a map stays one",
         ),
         pytest.param(
-            {"type": "array", "items": {"type": "object", "properties": {}}, "minItems": 1},
+            {"type": "array", "items": OPEN, "minItems": 1},
             {"type": "array", "items": CLOSED, "minItems": 1},
             id="items",
         ),
@@ -44,9 +49,14 @@ CLOSED = {"type": "object", "properties": {}, "additionalProperties": False}
             id="a format that it ignores",
         ),
         pytest.param(
-            {"oneOf": [{"const": 1}, {"type": "object", "properties": {}}]},
+            {"oneOf": [{"const": 1}, OPEN]},
             {"anyOf": [{"const": 1}, CLOSED]},
             id="one of",
+        ),
+        pytest.param(
+            {"anyOf": [{"const": 1}], "oneOf": [{"const": 1}]},
+            {"anyOf": [{"const": 1}], "description": '{oneOf: [{"const": 1}]}'},
+            id="one of beside any of",
         ),
         pytest.param(
             {"$schema": "https://json-schema.org/draft/2020-12/schema", "enum": ["a", None]},
@@ -54,7 +64,7 @@ CLOSED = {"type": "object", "properties": {}, "additionalProperties": False}
             id="what is not for it",
         ),
         pytest.param(
-            {"$ref": "#/$defs/line", "$defs": {"line": {"type": "object", "properties": {}}}},
+            {"$ref": "#/$defs/line", "$defs": {"line": OPEN}},
             {"$ref": "#/$defs/line", "$defs": {"line": CLOSED}},
             id="definitions",
         ),
@@ -64,12 +74,12 @@ CLOSED = {"type": "object", "properties": {}, "additionalProperties": False}
             id="nothing stands beside a reference",
         ),
         pytest.param(
-            {"type": "object", "properties": {"any": True, "enum": {"type": "string"}}},
+            {**OPEN, "properties": {"any": True, "enum": {"type": "string"}}},
             {**CLOSED, "properties": {"any": True, "enum": {"type": "string"}}},
             id="a property may be named as a keyword",
         ),
     ],
 )
 def test_a_schema_is_given_as_anthropic_follows_it(schema: Any, given: Any) -> None:
-    """Nothing is lost: what the grammar cannot hold is told to the model."""
+    """Objects are closed, and what the grammar cannot hold is told to the model."""
     assert followed(schema) == given

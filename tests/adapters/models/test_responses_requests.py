@@ -263,11 +263,13 @@ async def test_a_thought_goes_back_only_to_who_had_it() -> None:
     other = ReasoningBlock(
         text="4", model="GPT", model_id="gpt-m1", provider_meta={"anthropic": {"signature": "x"}}
     )
+    named: Any = {"responses": {"id": "rs_6"}}
     talk = spoke(
         thought("1", 1),
         thought("2", 2, by="CLAUDE"),
         thought("3", seal=""),
         other,
+        thought("6").model_copy(update={"provider_meta": named}),
         TextBlock(text="5"),
     )
     body = await body_of(THINKS, asking(THINKS, ASKED, talk, ASKED))

@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -71,8 +72,8 @@ def _loaded(args: argparse.Namespace) -> "LoadedConfig":
     try:
         return load_config(path, profile=asked, prices=prices)
     except ConfigError as error:
-        if any(problem.path != "agents_dir" for problem in error.problems):
-            raise
+        if others := [problem for problem in error.problems if problem.path != "agents_dir"]:
+            raise ConfigError(others) from None
         file = path / FILE_NAME if path.is_dir() else path
         config = _without_agents(file)
         if config is None:
@@ -110,14 +111,22 @@ def _wanted(loom: "Loom", model: str | None) -> list[str]:
 
 
 async def _check(loom: "Loom", model: str, args: argparse.Namespace) -> "Checkup":
+    """Ask one model, and show each answer when it comes, unless one document is wanted."""
     from loom_ia.access.cli.screen import progress
     from loom_ia.access.cli.terminal import printable, show
 
-    told = None if args.json else _tell
-    if not args.json:
-        _begin(loom, model)
-    with progress(printable(_("asking {model}", model=model))):
-        checkup = await loom.checkup(model, told=told)
+    label = printable(_("asking {model}", model=model))
+    with ExitStack() as waiting:
+
+        def told(probe: "Probe") -> None:
+            waiting.close()  # a line that is shown while something is drawn would be folded
+            _tell(probe)
+            waiting.enter_context(progress(label))
+
+        if not args.json:
+            _begin(loom, model)
+        waiting.enter_context(progress(label))
+        checkup = await loom.checkup(model, told=None if args.json else told)
     if not args.json:
         for line, style in _conclusion(checkup):
             show(printable(line), style)
@@ -167,9 +176,9 @@ def _labels() -> "dict[ProbeName, str]":
 
 def _conclusion(checkup: "Checkup") -> "Iterator[tuple[str, Style]]":
     """Say what was consumed, what the configuration gets wrong, and what it should say."""
-    yield _consumed(checkup), "dim"
     if not checkup.answers:
         return
+    yield _consumed(checkup), "dim"
     for difference in sorted(checkup.differences, key=lambda each: each.found):
         yield _difference(difference)
     yield _("To write under the model:"), ""

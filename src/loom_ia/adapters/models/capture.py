@@ -6,12 +6,15 @@ by name; bodies lose whatever looks like the bytes of a file.
 
 import re
 import time
+from base64 import b64decode
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from typing import Final
 
 import httpx2
 
+from loom_ia.adapters.models.hidden import HIDDEN, without, without_piece
 from loom_ia.core.json import storable_text
 from loom_ia.core.model.exchange import HttpExchange
 from loom_ia.core.ports.models import OnExchange
@@ -22,7 +25,6 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/]{256,}={0,2}")
 _SECRET_QUERY: Final = re.compile(
     r"(?<=[?&])([^=&]*(?:key|token|secret|sig)[^=&]*)=[^&]*", re.IGNORECASE
 )
-_HIDDEN: Final = "***"
 
 
 class Observation:
@@ -71,10 +73,10 @@ class Observation:
     ) -> HttpExchange:
         sent = request.content
         body, truncated = self._body(sent)
-        answer, answer_truncated = self._body(received)
+        answer, answer_truncated = self._body(_decoded(response, received, self._max_bytes))
         return HttpExchange(
             method=request.method,
-            url=self._clean(_SECRET_QUERY.sub(rf"\1={_HIDDEN}", str(request.url))),
+            url=self._clean(_SECRET_QUERY.sub(rf"\1={HIDDEN}", str(request.url))),
             status_code=response.status_code if response else None,
             duration_ms=round((time.perf_counter() - self._started) * 1000),
             request_headers=self._headers(request.headers),
@@ -93,21 +95,20 @@ class Observation:
         return {
             name.lower(): self._clean(value)
             if _TELLS.search(name) or not _SECRET_HEADER.search(name)
-            else _HIDDEN
+            else HIDDEN
             for name, value in headers.items()
         }
 
     def _body(self, data: bytes) -> tuple[str, bool]:
         text = self._clean(data.decode("utf-8", "replace"))
-        text = _BASE64.sub(_sized, text)
+        text = _BASE64.sub(_sized, without_piece(self._secret, text))
         whole = text.encode()
         if len(whole) <= self._max_bytes:
             return text, False
         return whole[: self._max_bytes].decode("utf-8", "ignore"), True
 
     def _clean(self, text: str) -> str:
-        text = text.replace(self._secret, _HIDDEN) if self._secret else text
-        return storable_text(text)
+        return storable_text(without(self._secret, text))
 
 
 class _ObservedStream(httpx2.AsyncByteStream):
@@ -148,7 +149,24 @@ class _ObservedStream(httpx2.AsyncByteStream):
             ended(bytes(self._kept), self._size, error)
 
 
+def _decoded(response: httpx2.Response | None, received: bytes, max_bytes: int) -> bytes:
+    """Undo the compression of what was received, as far as it goes."""
+    encoding = response.headers.get("content-encoding") if response is not None else None
+    if not encoding:
+        return received
+    headers = {"content-encoding": encoding}
+    packed = httpx2.Response(200, headers=headers, stream=httpx2.ByteStream(received))
+    data = bytearray()
+    with suppress(httpx2.DecodingError):
+        for piece in packed.iter_bytes():
+            data += piece
+            if len(data) > max_bytes:
+                break
+    return bytes(data)
+
+
 def _sized(match: re.Match[str]) -> str:
+    """Give the size of what was encoded, and the digest by which it is known elsewhere."""
     found = match[0]
-    digest = sha256(found.encode()).hexdigest()[:16]
-    return f"[{len(found) * 3 // 4} bytes, sha256 {digest}]"
+    data = b64decode(found[: len(found) // 4 * 4])
+    return f"[{len(data)} bytes, sha256 {sha256(data).hexdigest()}]"

@@ -8,6 +8,7 @@ closes the connection.
 
 import asyncio
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, suppress
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from loom_ia.adapters.models.faults import fault_of, model_error
 from loom_ia.adapters.models.files import Contents, contents_of
-from loom_ia.adapters.models.turns import Turn, turns_of
+from loom_ia.adapters.models.turns import Turn, turns_of, without_thoughts
 from loom_ia.core.errors import ConfigError, ModelError, Problem
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.chunks import ModelChunk
@@ -34,6 +35,10 @@ NO_KEY: Final = "-"
 
 _LARGEST_EVENT: Final = 32 * 1024 * 1024
 _LARGEST_BODY: Final = 64 * 1024 * 1024
+_THOUGHTS_REFUSED: Final = re.compile(
+    r"`?signature`? in `?thinking|thinking`? blocks?|encrypted[_ ]content|reasoning (item|content)",
+    re.IGNORECASE,
+)
 _DRAIN_S: Final = 0.2
 
 _DONE: Final[Mapping[str, Any]] = {"done": True}
@@ -137,12 +142,7 @@ class WireModel(ABC):
         self, request: ModelRequest, told: OnExchange
     ) -> AsyncGenerator[ModelChunk, None]:
         """Call the model as `stream` does, telling each HTTP exchange."""
-        from loom_ia.adapters.models.capture import Observation
-
-        observation = Observation(
-            told, secret=self._access.api_key, max_bytes=self._access.raw_max_bytes
-        )
-        async with aclosing(self._answer(request, observation)) as chunks:
+        async with aclosing(self._answer(request, told)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
@@ -160,13 +160,12 @@ class WireModel(ABC):
         return {**written, **request.params}
 
     async def _answer(
-        self, request: ModelRequest, observation: "Observation | None" = None
+        self, request: ModelRequest, told: OnExchange | None = None
     ) -> AsyncGenerator[ModelChunk, None]:
         await self.prepare()
-        body = await self.body(request)
         response: httpx2.Response | None = None
         try:
-            response = await self._post(body, observation)
+            response = await self._send(request, told)
             reader = self.reader()
             async with aclosing(_documents(response)) as documents:
                 async for data, is_whole in documents:
@@ -181,12 +180,27 @@ class WireModel(ABC):
         except ModelError:
             raise
         except Exception as error:
-            raise self._fault(error) from error
+            raise self._fault(error, begun=response is not None) from error
         finally:
             if response is not None:
                 await response.aclose()
 
-    async def _post(self, body: JsonObject, observation: "Observation | None") -> "httpx2.Response":
+    async def _send(self, request: ModelRequest, told: OnExchange | None) -> "httpx2.Response":
+        """Send a request, and once more without its thoughts if the provider refuses them.
+
+        A provider seals thoughts to what stood before them, to an account, to a version: what was
+        valid may no longer be, and a conversation must not end for it. The refusal costs nothing.
+        """
+        try:
+            return await self._post(await self.body(request), told)
+        except Exception as error:
+            bare = without_thoughts(request)
+            if bare is request or not _refuses_thoughts(error):
+                raise
+        return await self._post(await self.body(bare), told)
+
+    async def _post(self, body: JsonObject, told: OnExchange | None) -> "httpx2.Response":
+        observation = self._observation(told) if told is not None else None
         token = _OBSERVATION.set(observation)
         try:
             stream = await self._sdk.post(
@@ -200,6 +214,12 @@ class WireModel(ABC):
             _OBSERVATION.reset(token)
         return cast("httpx2.Response", stream.response)
 
+    def _observation(self, told: OnExchange) -> "Observation":
+        from loom_ia.adapters.models.capture import Observation
+
+        access = self._access
+        return Observation(told, secret=access.api_key, max_bytes=access.raw_max_bytes)
+
     @abstractmethod
     def stream_class(self) -> type[Any]:
         """Give the SDK's class of streams."""
@@ -210,8 +230,11 @@ class WireModel(ABC):
         if error or data.get("type") == "error" or data.get("object") == "error":
             raise model_error(self._spec, fault_of(dict(data)), secret=self._access.api_key)
 
-    def _fault(self, error: Exception) -> Exception:
-        """Give what an exception of the SDK, or of what is below it, means."""
+    def _fault(self, error: Exception, *, begun: bool) -> Exception:
+        """Give what an exception of the SDK, or of what is below it, means.
+
+        `begun` tells whether the answer had begun to come.
+        """
         import httpx2
 
         secret = self._access.api_key
@@ -226,7 +249,8 @@ class WireModel(ABC):
         if any(isinstance(c, httpx2.HTTPError | httpx2.StreamError | OSError) for c in causes):
             cause = error.__cause__ or error
             said = str(cause) or type(cause).__name__
-            return model_error(self._spec, fault_of(f"cannot be reached: {said}"), secret=secret)
+            what = "the answer was cut" if begun else "cannot be reached"
+            return model_error(self._spec, fault_of(f"{what}: {said}"), secret=secret)
         if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
             return ModelError(
                 "transient", "{model} sent what cannot be read as JSON", model=self._spec.id
@@ -251,6 +275,13 @@ class WireModel(ABC):
             raise ConfigError(
                 [Problem("", None, f"{place}.{key}", template, {"key": key}) for key in own]
             )
+
+
+def _refuses_thoughts(error: Exception) -> bool:
+    """Whether a provider refuses a request for the thoughts that stand in it."""
+    if getattr(error, "status_code", None) != 400:
+        return False
+    return bool(_THOUGHTS_REFUSED.search(f"{error} {getattr(error, 'body', '')}"))
 
 
 async def _leaves(request: "httpx2.Request") -> None:
@@ -279,7 +310,7 @@ async def _documents(
         yield (cast("Mapping[str, Any]", data) if isinstance(data, dict) else {}), True
         return
     if kind not in {"", "text/event-stream", "text/plain", "application/octet-stream"}:
-        return
+        raise json.JSONDecodeError(f"{kind} is no answer", "", 0)
     response.headers["content-type"] = "text/event-stream"
     response.encoding = "utf-8-sig"
     source = aiter(httpx2.EventSource(response, _LARGEST_EVENT))
@@ -291,8 +322,9 @@ async def _documents(
             if not event.data.strip():
                 continue
             data = _data(event)
-            if isinstance(data, dict):
-                yield cast("Mapping[str, Any]", data), False
+            if not isinstance(data, dict):
+                raise json.JSONDecodeError("no object", event.data, 0)
+            yield cast("Mapping[str, Any]", data), False
 
 
 def _data(event: "httpx2.ServerSentEvent") -> object:
@@ -303,8 +335,8 @@ def _data(event: "httpx2.ServerSentEvent") -> object:
         if event.event != "error":
             raise
         return {"error": {"message": event.data}}
-    told: Mapping[str, object] = cast("Any", data) if isinstance(data, dict) else {}
-    return data if event.event != "error" or "error" in told else {"error": data}
+    told = isinstance(data, dict) and "error" in cast("dict[str, object]", data)
+    return data if told or event.event != "error" else {"error": data}
 
 
 async def _whole(response: "httpx2.Response") -> bytes:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, cast
 
+from loom_ia.adapters.models.hidden import without
 from loom_ia.core.errors import ModelError, ModelErrorKind
 from loom_ia.core.json import storable_text
 from loom_ia.core.model.models import ModelSpec
@@ -23,6 +24,8 @@ _OVERFLOW: Final = re.compile(
     r"|reduce the length",
     re.IGNORECASE,
 )
+
+_STATUS: Final = re.compile(r"[45]\d\d")
 
 _QUOTA: Final = frozenset(
     {"insufficient_quota", "billing_error", "billing_hard_limit_reached", "insufficient_balance"}
@@ -58,7 +61,7 @@ class Fault:
     @property
     def kind(self) -> ModelErrorKind:
         """The kind of the error."""
-        status, codes = self.status, self.codes
+        status, codes = self._meant_status, self.codes
         table: tuple[tuple[ModelErrorKind, bool], ...] = (
             ("quota_exhausted", bool(codes & _QUOTA) or status == 402),
             ("context_overflow", bool(codes & _CONTEXT) or self._says_overflow),
@@ -74,22 +77,31 @@ class Fault:
 
     @property
     def _says_overflow(self) -> bool:
-        return self.status in {None, 400, 413} and bool(_OVERFLOW.search(self.message))
+        return self._meant_status in {None, 400, 413} and bool(_OVERFLOW.search(self.message))
 
     @property
     def _is_transient(self) -> bool:
         if self.codes & _TRANSIENT or any(code.startswith("rate_limit") for code in self.codes):
             return True
-        if self.status is None:
+        status = self._meant_status
+        if status is None:
             return not any(code.startswith(_INVALID) for code in self.codes)
-        return self.status in {408, 409, 429} or self.status >= 500
+        return status in {408, 409, 429} or status >= 500
+
+    @property
+    def _meant_status(self) -> int | None:
+        """The status; inside an answer, the one that its codes give."""
+        told = (int(code) for code in self.codes if _STATUS.fullmatch(code))
+        return self.status if self.status is not None else min(told, default=None)
 
 
 def model_error(spec: ModelSpec, fault: Fault, *, secret: str | None = None) -> ModelError:
     """Give the error of a provider; `secret` never stands in it."""
-    message = fault.message.replace(secret, "***") if secret else fault.message
-    message = storable_text(" ".join(message.split()))[:_LONGEST]
-    template = "{model}: {message}" if fault.status is None else "{model}: HTTP {status}: {message}"
+    message = " ".join(without(secret, fault.message).split())
+    message = storable_text(message)[:_LONGEST]
+    template = "{model}: {message}"
+    if fault.status is not None:
+        template = "{model}: HTTP {status}: {message}"
     return ModelError(
         fault.kind,
         template,
@@ -124,7 +136,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
         return seconds
     try:
         date = parsedate_to_datetime(written)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     date = date if date.tzinfo else date.replace(tzinfo=UTC)
     return max((date - (now or datetime.now(UTC))).total_seconds(), 0.0)
@@ -143,6 +155,8 @@ def _codes(body: object) -> frozenset[str]:
     for part in _parts(body):
         for key in ("code", "type"):
             value = part.get(key)
+            if isinstance(value, int):
+                value = str(value)
             if isinstance(value, str) and value != "error":
                 found.add(value)
     return frozenset(found)
@@ -150,7 +164,7 @@ def _codes(body: object) -> frozenset[str]:
 
 def _message(body: object) -> str:
     for part in reversed(_parts(body)):
-        for key in ("message", "detail", "error", "msg"):
+        for key in ("message", "detail", "error", "msg", "status_msg"):
             value = part.get(key)
             if isinstance(value, str) and value.strip():
                 return value
@@ -163,6 +177,8 @@ def _message(body: object) -> str:
 def _parts(body: object) -> list[dict[str, Any]]:
     """Give the objects in which an error may say what it is, the outer one first."""
     parts: list[dict[str, Any]] = []
+    if isinstance(body, list):  # so do some gateways
+        body = next(iter(cast("list[object]", body)), None)
     while isinstance(body, dict) and len(parts) < 4:
         part = cast("dict[str, Any]", body)
         parts.append(part)

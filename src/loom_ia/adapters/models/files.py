@@ -5,7 +5,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from loom_ia.adapters.models.turns import AssistantTurn, File, ResultsTurn, Turn, UserTurn, takes
+from loom_ia.adapters.models.turns import (
+    AssistantTurn,
+    File,
+    ResultsTurn,
+    Turn,
+    UserTurn,
+    media_type,
+    takes,
+)
 from loom_ia.adapters.models.turns import mention as mention_of
 from loom_ia.core.errors import ArtifactStoreError, UnknownArtifact
 from loom_ia.core.json import storable_text
@@ -71,18 +79,19 @@ def shown(file: File, spec: ModelSpec, contents: Contents, language: Language) -
     block = file.block
     if not takes(spec, file):
         return mention_of(block, language)
-    name = storable_text(block.name) or "file"
+    declared = media_type(block)
+    name = storable_text(block.name).strip() or "file"
     data = contents.get(block.uri)
     if data is None:
         return prompt_text(language, "file_lost", name=name, media_type=block.media_type)
     kind = sniffed_type(data)
-    if block.media_type.startswith("image/"):
+    if declared.startswith("image/"):
         # What the bytes are counts, not what somebody called them.
         known = kind.removeprefix("image/") in spec.capabilities.image_formats
         return Image(kind, b64encode(data).decode()) if known else mention_of(block, language)
     if kind == "application/pdf":
         return Pdf(name, b64encode(data).decode())
-    if len(data) > MAX_TEXT or block.media_type == "application/pdf":
+    if len(data) > MAX_TEXT or declared == "application/pdf" or kind.startswith("image/"):
         return mention_of(block, language)
     return TextFile(name, data.decode("utf-8", "replace").strip() or "-")
 

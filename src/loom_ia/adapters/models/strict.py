@@ -80,6 +80,11 @@ def _named(schema: _Schema, key: str) -> list[object]:
     return list(cast("_Schema", value).values()) if isinstance(value, Mapping) else [None]
 
 
+def _names(schema: _Schema, key: str) -> list[str]:
+    value = schema.get(key, {})
+    return list(cast("_Schema", value)) if isinstance(value, Mapping) else []
+
+
 def _is_known(schema: _Schema, root: _Schema) -> bool:
     """Whether the mode takes a schema, what is inside it apart."""
     if "$ref" in schema:
@@ -90,7 +95,7 @@ def _is_known(schema: _Schema, root: _Schema) -> bool:
         and kinds <= _TYPES
         and bool(kinds or schema.get("anyOf"))
         and _has_one_kind(schema, kinds)
-        and schema.get("format", "date") in _FORMATS
+        and str(schema.get("format", "date")) in _FORMATS
         and _is_grammar(schema.get("pattern", ""))
         and ("object" not in kinds or _is_closed(schema))
         and ("array" not in kinds or "items" in schema)
@@ -99,8 +104,10 @@ def _is_known(schema: _Schema, root: _Schema) -> bool:
 
 def _has_one_kind(schema: _Schema, kinds: frozenset[str]) -> bool:
     """Whether a list of values is not empty, and of one kind: each kind takes all of them."""
-    is_listed = "enum" in schema or "const" in schema
-    return not is_listed or (len(kinds) == 1 and schema.get("enum") != [])
+    if "enum" not in schema and "const" not in schema:
+        return True
+    values = schema.get("enum", [None])
+    return isinstance(values, list) and bool(cast("list[object]", values)) and len(kinds) == 1
 
 
 def _kinds(schema: _Schema) -> frozenset[str]:
@@ -129,10 +136,8 @@ def _is_closed(schema: _Schema) -> bool:
 
 def _resolves(reference: object, root: _Schema) -> bool:
     """Whether a reference leads to the root, or to one of its definitions."""
-    if reference == "#":
-        return True
-    named = {f"#/{key}/{_escaped(name)}" for key in _DEFINITIONS for name in root.get(key, ())}
-    return isinstance(reference, str) and reference in named
+    places = {f"#/{key}/{_escaped(name)}" for key in _DEFINITIONS for name in _names(root, key)}
+    return isinstance(reference, str) and reference in {"#", *places}
 
 
 def _escaped(name: str) -> str:
@@ -141,8 +146,8 @@ def _escaped(name: str) -> str:
 
 def _is_within(schemas: list[_Schema]) -> bool:
     """Whether the whole stays below the limits of the mode."""
-    names = [name for each in schemas for name in each.get("properties", ())]
-    defined = [name for each in schemas for key in _DEFINITIONS for name in each.get(key, ())]
+    names = [name for each in schemas for name in _names(each, "properties")]
+    defined = [name for each in schemas for key in _DEFINITIONS for name in _names(each, key)]
     enums = [[str(value) for value in each["enum"]] for each in schemas if "enum" in each]
     values = [value for enum in enums for value in enum]
     constants = [str(each["const"]) for each in schemas if "const" in each]

@@ -8,8 +8,9 @@ had them, and the last word is never the assistant's. An encoder only translates
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import chain
 from typing import Final, Literal, TypeAlias
 
 from loom_ia.core.json import JsonObject, readable, storable_text
@@ -28,7 +29,8 @@ from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.model.request import ModelRequest
 from loom_ia.core.prompts import Language, prompt_text
 
-_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_LONGEST_ID: Final = 40
+_ID: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{_LONGEST_ID}}}")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -79,9 +81,10 @@ Uttered: TypeAlias = Text | Thought | Call
 
 @dataclass(frozen=True, slots=True)
 class UserTurn:
-    """What the user says."""
+    """What the user says; what the engine adds by itself, while a run goes on, asks nothing."""
 
     parts: tuple[Said, ...]
+    asks: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +129,26 @@ def turns_of(request: ModelRequest, spec: ModelSpec, api: str) -> list[Turn]:
     Files inside results follow them in a turn of the user, unless the model takes them there.
     """
     writer = _Writer(spec, api, request.language)
-    for message in request.conversation():
+    for message in chain(request.history, request.messages):
         writer.take(message)
+    for note in request.notes:
+        writer.take(note, asks=False)
     return writer.finished()
+
+
+def without_thoughts(request: ModelRequest) -> ModelRequest:
+    """Give the request without what the model thought; the very same one when there is none."""
+    messages = tuple(map(_unthought, request.messages))
+    if all(new is old for new, old in zip(messages, request.messages, strict=True)):
+        return request
+    return replace(request, messages=messages)
+
+
+def _unthought(message: Message) -> Message:
+    kept = tuple(block for block in message.blocks if not isinstance(block, ReasoningBlock))
+    if len(kept) == len(message.blocks):
+        return message
+    return Message.trusted(role=message.role, blocks=kept)
 
 
 @dataclass(slots=True)
@@ -138,15 +158,16 @@ class _Writer:
     language: Language
     turns: list[Turn] = field(default_factory=list[Turn])
     pending: list[tuple[str, Call]] = field(default_factory=list[tuple[str, Call]])
-    used: set[str] = field(default_factory=set[str])
+    used: dict[str, int] = field(default_factory=dict[str, int])
+    """The ids that are taken, each with the last number that was put after it."""
 
-    def take(self, message: Message) -> None:
+    def take(self, message: Message, *, asks: bool = True) -> None:
         if message.role == "tool":
             self._results(message.blocks)
             return
         self._settle({})
         if message.role == "user":
-            self._user(tuple(self._said(message.blocks)))
+            self._user(tuple(self._said(message.blocks)), asks=asks)
         else:
             self._assistant(message.blocks)
 
@@ -155,18 +176,18 @@ class _Writer:
         if not self.turns or isinstance(self.turns[0], AssistantTurn):
             self.turns.insert(0, UserTurn((self._text("empty_message"),)))
         if isinstance(self.turns[-1], AssistantTurn):
-            self.turns.append(UserTurn((self._text("go_on"),)))
+            self.turns.append(UserTurn((self._text("go_on"),), asks=False))
         return self.turns
 
     def _text(self, name: _Marker, **params: object) -> Text:
         return Text(prompt_text(self.language, name, **params))
 
-    def _user(self, parts: tuple[Said, ...]) -> None:
+    def _user(self, parts: tuple[Said, ...], *, asks: bool) -> None:
         last = self.turns[-1] if self.turns else None
         if isinstance(last, UserTurn):
-            self.turns[-1] = UserTurn((*last.parts, *parts))
+            self.turns[-1] = UserTurn((*last.parts, *parts), last.asks or asks)
             return
-        self.turns.append(UserTurn(parts or (self._text("empty_message"),)))
+        self.turns.append(UserTurn(parts or (self._text("empty_message"),), asks))
 
     def _said(self, blocks: Sequence[AnyBlock]) -> Iterator[Said]:
         for block in blocks:
@@ -214,14 +235,22 @@ class _Writer:
     def _mention(self, block: ArtifactBlock) -> Text:
         return Text(mention(block, self.language))
 
+    def _named(self, file: File) -> Text:
+        """Name a file where it cannot stand: it follows, unless the model cannot read it."""
+        block = file.block
+        if not takes(self.spec, file):
+            return self._mention(block)
+        return Text(storable_text(f"{block.name.strip() or block.uri} ({block.media_type})"))
+
     def _free_id(self, call_id: str) -> str:
         """Give an id of plain characters that no call of the conversation has yet."""
         plain = call_id if _ID.fullmatch(call_id) else _plain(call_id)
-        free, number = plain, 1
+        free, number = plain, self.used.get(plain, 1)
         while free in self.used:
             number += 1
-            free = f"{plain}_{number}"
-        self.used.add(free)
+            mark = f"_{number}"
+            free = plain[: _LONGEST_ID - len(mark)] + mark
+        self.used[plain], self.used[free] = number, 1
         return free
 
     def _results(self, blocks: Sequence[AnyBlock]) -> None:
@@ -248,19 +277,16 @@ class _Writer:
         self.pending = []
         self.turns.append(ResultsTurn(tuple(results)))
         if apart:
-            self.turns.append(UserTurn(tuple(apart)))
+            self.turns.append(UserTurn(tuple(apart), asks=False))
 
     def _result(self, call: Call, output: ToolOutput) -> tuple[Result, list[Said]]:
         parts = list(self._said(output.shown))
         apart: list[Said] = []
         if not self.spec.capabilities.tool_result_media:
-            files: list[Said] = [part for part in parts if isinstance(part, File)]
-            shown = [file for file in files if isinstance(file, File) and takes(self.spec, file)]
-            if shown:
-                apart = [self._text("files_of_result", call_id=call.call_id), *shown]
-            parts = [
-                self._mention(part.block) if isinstance(part, File) else part for part in parts
-            ]
+            apart += [part for part in parts if isinstance(part, File) and takes(self.spec, part)]
+            parts = [self._named(part) if isinstance(part, File) else part for part in parts]
+        if apart:
+            apart.insert(0, self._text("files_of_result", call_id=call.call_id))
         if not parts:
             parts = [self._text("empty_result")]
         return Result(call.call_id, tuple(parts), output.is_error), apart
@@ -268,7 +294,7 @@ class _Writer:
 
 def takes(spec: ModelSpec, file: File) -> bool:
     """Whether the model can be given the content of a file."""
-    kind, _, subtype = file.block.media_type.partition(";")[0].strip().lower().partition("/")
+    kind, _, subtype = media_type(file.block).partition("/")
     can = spec.capabilities
     if kind == "image":
         limit = can.max_image_bytes
@@ -280,6 +306,12 @@ def takes(spec: ModelSpec, file: File) -> bool:
     return can.documents and (
         kind == "text" or (kind, subtype) in {("application", "pdf"), ("application", "json")}
     )
+
+
+def media_type(block: ArtifactBlock) -> str:
+    """Give the type that a file is said to have, in lower case and without its parameters."""
+    declared = block.media_type.partition(";")[0].strip().lower()
+    return "image/jpeg" if declared == "image/jpg" else declared  # which is no type, and is common
 
 
 def mention(block: ArtifactBlock, language: Language) -> str:

@@ -73,8 +73,6 @@ class ModelCall:
         clock = self.context.pen.log.clock
         circuit = self.context.program.circuits.of(self.spec)
         self._check_window()
-        if (prepare := getattr(self.client, "prepare", None)) is not None:
-            await prepare()  # what it costs is not the provider's, and no clock runs yet
         passage = circuit.enter(clock.now())
         if passage is None:
             template = "{model} failed too often and is left alone for a while"

@@ -33,6 +33,9 @@ async def call_model(effect: CallModel, context: EffectContext) -> None:
     started = time.perf_counter()
     try:
         client = program.models[request.model]
+        if (prepare := getattr(client, "prepare", None)) is not None:
+            await prepare()
+            started = time.perf_counter()  # what this takes is not the provider's
         priced = await ModelCall(effect, context, client).answer()
         seen = context.seen_calls.of(context.run.conversation.messages)
         message = _with_unique_ids(priced.answer.message, seen)

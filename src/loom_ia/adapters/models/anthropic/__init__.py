@@ -1,0 +1,1 @@
+"""Anthropic's Messages API, which some other providers and servers speak too."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from loom_ia.adapters.models.anthropic.schema import followed
 from loom_ia.adapters.models.files import Contents, Image, Pdf, TextFile, shown
@@ -127,25 +127,24 @@ class Encoder:
         return {**block, "is_error": True} if result.is_error else block
 
     def _mark(self, system: _Blocks, tools: _Blocks, messages: list[_Spoken]) -> None:
-        """Mark where the cache ends: after the tools, the system, and what the user said.
+        """Mark where the cache ends: after the tools, the system, and what the user said last.
 
-        The mark of the turn before last is where the call before this one put its own: without
-        it a long turn would hide what is kept already.
+        What was said before is marked too, for the call before this one ended its cache there:
+        behind a long answer it would not be found.
         """
         cache = self.spec.cache
         if cache is None:
             return
         said = [message.blocks for message in messages if message.role == "user"]
-        marked = [
-            *([tools] if cache.tools and tools else []),
-            *([system] if cache.system and system else []),
-            *(reversed(said[-2:]) if cache.messages else []),
-        ]
+        marked = [tools] if cache.tools else []
+        marked += [system] if cache.system else []
+        marked += reversed(said[-2:]) if cache.messages else ()
         mark: JsonObject = {"type": "ephemeral"}
         if cache.ttl == "1h":
             mark["ttl"] = cache.ttl
         # One in `params` marks the whole by itself, and counts.
-        for blocks in marked[: _MOST_MARKS - ("cache_control" in self.request.params)]:
+        most = _MOST_MARKS - ("cache_control" in self.request.params)
+        for blocks in [blocks for blocks in marked if blocks][:most]:
             blocks[-1]["cache_control"] = mark
 
 
@@ -159,17 +158,22 @@ def with_params(body: dict[str, Any], request: ModelRequest) -> JsonObject:
     settled = dict(body)
     if request.output_schema is not None:
         shape = {"type": "json_schema", "schema": followed(request.output_schema)}
-        settled["output_config"] = {**(body.get("output_config") or {}), "format": shape}
+        settled["output_config"] = {**_section(body, "output_config"), "format": shape}
     if not _may_think(body):
         settled.pop("thinking", None)
     return settled
 
 
 def _may_think(body: Mapping[str, Any]) -> bool:
-    how = (body.get("thinking") or {}).get("type", "disabled")
+    how = _section(body, "thinking").get("type", "disabled")
     if how != "disabled" and body.get("tool_choice") == {"type": "any"}:
         return False
     return how != "enabled" or _began_with_a_thought(body["messages"])
+
+
+def _section(body: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = body.get(key)
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _began_with_a_thought(messages: list[dict[str, Any]]) -> bool:

@@ -1,8 +1,8 @@
 """The schema of an answer, in the part of JSON Schema that Anthropic follows.
 
-Law. Nothing that an answer must fit is lost: what the grammar of an answer cannot hold is told to
-the model in the description. A schema that has no equivalent, an object of any keys, is given as
-it is, for Anthropic to refuse it in so many words.
+Law. An answer that fits what is given fits the schema, as far as a grammar can see to it; the rest
+is told to the model in the description. What has no equivalent, such as an object of any keys, is
+given as it is, for Anthropic to refuse it in so many words.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def followed(schema: Mapping[str, Any]) -> JsonObject:
         if key in _NAMED and isinstance(value, Mapping):
             parts = cast("Mapping[str, object]", value)
             kept[key] = {name: _part(part) for name, part in parts.items()}
-        elif key in _LISTED and isinstance(value, list):
+        elif key in _LISTED and _LISTED[key] not in kept:
             kept[_LISTED[key]] = [_part(part) for part in cast("list[object]", value)]
         elif key == "items":
             kept[key] = _part(value)
@@ -44,13 +44,13 @@ def followed(schema: Mapping[str, Any]) -> JsonObject:
             kept[key] = value
         elif key not in _UNSAID:
             told[key] = value
-    if "properties" in kept:
-        kept.setdefault("additionalProperties", False)
+    if kept.get("properties"):
+        kept["additionalProperties"] = False
     if told:
         said = "{" + ", ".join(f"{key}: {readable(value)}" for key, value in told.items()) + "}"
         before = kept.get("description")
         kept["description"] = f"{before}\n\n{said}" if before else said
-    if "$ref" in kept and kept.keys() - _BESIDE_REFERENCE:
+    if "$ref" in kept and kept.keys() - _BESIDE_REFERENCE and "anyOf" not in kept:
         kept["anyOf"] = [{"$ref": kept.pop("$ref")}]
     return kept
 
@@ -61,4 +61,4 @@ def _part(part: object) -> Any:
 
 def _is_held(key: str, value: object) -> bool:
     """Whether the grammar of an answer holds a keyword that it takes in part."""
-    return (key == "format" and value in _FORMATS) or (key == "minItems" and value in (0, 1))
+    return (key == "format" and str(value) in _FORMATS) or (key == "minItems" and value in (0, 1))

@@ -1,14 +1,18 @@
 """A model behind Chat Completions."""
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from loom_ia.adapters.models.client import Reader, WireModel
+from loom_ia.adapters.models.faults import fault_of, model_error
 from loom_ia.adapters.models.files import Contents
 from loom_ia.adapters.models.openai_chat.request import Encoder
 from loom_ia.adapters.models.openai_chat.stream import ChatReader
 from loom_ia.adapters.models.turns import Turn
 from loom_ia.core.json import JsonObject
+from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.model.request import ModelRequest
+from loom_ia.core.ports.models import ModelAccess
 
 if TYPE_CHECKING:
     import httpx2
@@ -35,17 +39,25 @@ class ChatModel(WireModel):
         }
     )
 
+    def __init__(self, spec: ModelSpec, access: ModelAccess | None = None) -> None:
+        # A result is a text here: files follow it, whatever the model could take.
+        can = spec.capabilities.model_copy(update={"tool_result_media": False})
+        super().__init__(spec.model_copy(update={"capabilities": can}), access)
+
     def load(self, http: "httpx2.AsyncClient", api_key: str) -> Any:
         """Import the SDK and make its client on `http`."""
         from openai import AsyncOpenAI
 
-        return AsyncOpenAI(
+        sdk: Any = AsyncOpenAI(
             api_key=api_key,
             base_url=self.spec.base_url or OFFICIAL,
             max_retries=0,
             timeout=None,
             http_client=http,
         )
+        # The variable OPENAI_CUSTOM_HEADERS may replace the key and the host.
+        sdk._custom_headers = {}  # noqa: SLF001 -- the SDK reads the variable whatever it is given
+        return sdk
 
     def stream_class(self) -> type[Any]:
         """Give the SDK's class of streams."""
@@ -60,3 +72,10 @@ class ChatModel(WireModel):
     def reader(self) -> Reader:
         """Give what reads the next answer."""
         return ChatReader()
+
+    def _refuse_error(self, data: Mapping[str, Any]) -> None:
+        super()._refuse_error(data)
+        # MiniMax says of each answer how it went, and 0 is well.
+        how: Any = data.get("base_resp")
+        if isinstance(how, dict) and cast("dict[str, Any]", how).get("status_code"):
+            raise model_error(self.spec, fault_of(dict(data)), secret=self._access.api_key)

@@ -1,15 +1,16 @@
 """Writing a request of Chat Completions: one function for each block."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 from loom_ia.adapters.models.files import Contents, Image, Pdf, TextFile, shown
 from loom_ia.adapters.models.strict import qualifies
 from loom_ia.adapters.models.turns import (
     AssistantTurn,
     Call,
-    File,
     Result,
     ResultsTurn,
     Said,
@@ -17,13 +18,14 @@ from loom_ia.adapters.models.turns import (
     Turn,
     UserTurn,
 )
-from loom_ia.core.json import JsonObject, JsonValue, canonical, storable_text
+from loom_ia.core.json import JsonObject, JsonValue, storable_text
 from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.model.request import ModelRequest
 from loom_ia.core.model.tooling import ToolSpec
 from loom_ia.core.prompts import prompt_text
 
 SCHEMA_NAME: Final = "answer"
+OFFICIAL_HOST: Final = "api.openai.com"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,12 @@ class Encoder:
         if limit is None:
             return {}
         # Servers that are only compatible know the name that OpenAI has left.
-        return {"max_tokens" if self.spec.base_url else "max_completion_tokens": limit}
+        return {"max_completion_tokens" if self._is_official else "max_tokens": limit}
+
+    @property
+    def _is_official(self) -> bool:
+        host = urlsplit(self.spec.base_url or "").hostname or ""
+        return self.spec.base_url is None or host.endswith(OFFICIAL_HOST)
 
     def _streaming(self) -> JsonObject:
         if not self.spec.capabilities.streaming:
@@ -76,23 +83,27 @@ class Encoder:
             yield {"role": "system", "content": text}
 
     def _messages(self, turns: list[Turn]) -> Iterator[JsonValue]:
-        spoken = max((i for i, turn in enumerate(turns) if isinstance(turn, UserTurn)), default=0)
+        asked = max(
+            (rank for rank, turn in enumerate(turns) if isinstance(turn, UserTurn) and turn.asks),
+            default=0,
+        )
         for rank, turn in enumerate(turns):
             match turn:
                 case UserTurn():
                     yield {"role": "user", "content": self._said(turn.parts)}
                 case AssistantTurn():
                     # A model reads its thoughts again only while it calls tools.
-                    yield self._assistant(turn, with_thoughts=rank > spoken)
+                    yield self._assistant(turn, with_thoughts=rank > asked)
                 case ResultsTurn():
                     yield from (self._result(result) for result in turn.results)
 
     def _said(self, parts: tuple[Said, ...]) -> JsonValue:
-        if len(parts) == 1 and isinstance(parts[0], Text):
-            return parts[0].text
-        return [self._part(part) for part in parts]
+        written = [self._part(part) for part in parts]
+        if all(part["type"] == "text" for part in written):  # many servers read no list
+            return "\n\n".join(str(part["text"]) for part in written)
+        return [*written]
 
-    def _part(self, part: Said) -> JsonValue:
+    def _part(self, part: Said) -> JsonObject:
         if isinstance(part, Text):
             return _text(part.text)
         match shown(part, self.spec, self.contents, self.request.language):
@@ -111,27 +122,16 @@ class Encoder:
         message: JsonObject = {"role": "assistant", "content": turn.text or None}
         if turn.calls:
             message["tool_calls"] = [_call(call) for call in turn.calls]
-        if with_thoughts and turn.thoughts and self.spec.capabilities.thinking:
-            message["reasoning_content"] = "\n\n".join(t.text for t in turn.thoughts)
+        thoughts = "\n\n".join(thought.text for thought in turn.thoughts)
+        if with_thoughts and thoughts and self.spec.capabilities.thinking:
+            message["reasoning_content"] = thoughts
         return message
 
     def _result(self, result: Result) -> JsonValue:
-        text = "\n".join(self._result_text(part) for part in result.parts)
+        text = "\n".join(part.text for part in result.parts if isinstance(part, Text))
         if result.is_error:
             text = prompt_text(self.request.language, "failed_result", text=text)
         return {"role": "tool", "tool_call_id": result.call_id, "content": text}
-
-    def _result_text(self, part: Said) -> str:
-        """Give the text of a part; a result holds nothing else here."""
-        if isinstance(part, Text):
-            return part.text
-        match shown(File(part.block), self.spec, self.contents, self.request.language):
-            case TextFile(name, text):
-                return f"{name}:\n{text}"
-            case str() as text:
-                return text
-            case _:
-                return part.block.name or part.block.uri
 
 
 def _text(text: str) -> JsonObject:
@@ -139,11 +139,10 @@ def _text(text: str) -> JsonObject:
 
 
 def _call(call: Call) -> JsonValue:
-    return {
-        "id": call.call_id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": canonical(call.arguments)},
-    }
+    # In the order in which the model wrote them, so that what it wrote is found in its cache.
+    arguments = json.dumps(call.arguments, ensure_ascii=False, separators=(",", ":"))
+    function: JsonObject = {"name": call.name, "arguments": arguments}
+    return {"id": call.call_id, "type": "function", "function": function}
 
 
 def _tool(tool: ToolSpec) -> JsonObject:

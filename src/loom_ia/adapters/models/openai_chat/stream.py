@@ -61,6 +61,7 @@ class ChatReader(Reader):
         self._ids: set[str] = set()
         self._reason: str | None = None
         self._refused = False
+        self._begun = False
 
     def event(self, data: Mapping[str, Any]) -> Iterator[ModelChunk]:
         """Read one chunk of the stream."""
@@ -81,7 +82,7 @@ class ChatReader(Reader):
 
     def finish(self) -> Iterator[ModelChunk]:
         """End the calls, and the answer if it is over."""
-        is_over = self.ended or self._reason is not None
+        is_over = self._begun and (self.ended or self._reason is not None)
         for call in self._calls:
             yield from self._announced(call, now=True)
             if is_over:
@@ -98,6 +99,7 @@ class ChatReader(Reader):
         return reason
 
     def _choice(self, choice: Mapping[str, Any]) -> Iterator[ModelChunk]:
+        self._begun = True
         delta = _object(choice.get("delta")) or _object(choice.get("message"))
         for name in _THOUGHTS:
             if thought := _said(delta.get(name)):
