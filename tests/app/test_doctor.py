@@ -150,6 +150,7 @@ LEAKS = (
     f"Incorrect API key provided: {KEY}.",
     f"Incorrect API key provided: {KEY[:7]}*********{KEY[-4:]}. See your account.",
     f"invalid key …{KEY[-5:]}",
+    f"the key {KEY[:2]}...{KEY[-2:]}, or sk-****{KEY[-3:]}.",
     f'{{"key":"{KEY.upper()}","in":["{KEY[3:]}"]}}',
 )
 
@@ -180,14 +181,19 @@ async def test_an_answer_does_not_tell_the_key_either(provider: Provider) -> Non
     assert "***" in detail_of(found, "vision")
 
 
-def test_a_veil_without_a_key_hides_nothing() -> None:
-    """A short key is hidden where it is a whole word."""
-    assert Veil("").over("a  plain\ntext") == "a plain text"
-    assert Veil("abc").over("abcd abc") == "***d ***"
-    assert (
-        Veil("sk-abcdef").over("the key <b>SK-ABCDEF</b>, model m-1")
-        == "the key <b>***</b>, model m-1"
-    )
+@pytest.mark.parametrize(
+    ("key", "text", "shown"),
+    [
+        ("", "a  plain\ntext...", "a plain text..."),
+        ("abc", "abc abcd", "*** ***d"),
+        ("sk-abcdef", "the key <b>SK-ABCDEF</b>, of m-1", "the key <b>***</b>, of m-1"),
+        ("sk-abcdef", "it ends in …ef, or in s*****f.", "it ends in ***, or in ***"),
+        ("sk-abcdef", "wait... for xxxx model-x", "wait... for xxxx model-x"),
+    ],
+)
+def test_a_veil_hides_the_key_alone(key: str, text: str, shown: str) -> None:
+    """Whole, in part, or masked; what has nothing of it stays."""
+    assert Veil(key).over(text) == shown
 
 
 @pytest.mark.parametrize("key", [f"{KEY}\n", f" {KEY}", f"{KEY}é", f"{KEY[:4]}\r\nx{KEY}"])
@@ -479,14 +485,17 @@ async def test_a_fault_in_the_middle(provider: Provider, fault: Reply, outcome: 
     assert found.answers
 
 
-@pytest.mark.parametrize(("written", "sent"), [(None, 1024), (300, 300)])
+@pytest.mark.parametrize(
+    ("api", "written", "sent"),
+    [("chat", None, 1024), ("chat", 300, 300), ("anthropic", None, 4096), ("anthropic", 300, 300)],
+)
 async def test_a_question_is_asked_as_runs_ask(
-    provider: Provider, written: int | None, sent: int
+    provider: Provider, api: str, written: int | None, sent: int
 ) -> None:
     """With the model's own `params` and limit, and no temperature of ours."""
     provider.default(Patient())
     params = {"top_p": 0.5}
-    await examined(entry(provider.url, max_tokens=written, params=params))
+    await examined(entry(provider.url, api, max_tokens=written, params=params))
     for request in provider.requests:
         assert (request.body["max_tokens"], request.body["top_p"]) == (sent, 0.5)
         assert "temperature" not in request.body

@@ -17,7 +17,6 @@ from loom_ia.app.doctor_questions import (
     FIND,
     FIND_TWO,
     GREET,
-    MAX_TOKENS,
     PNG,
     TOOL,
     asked,
@@ -26,6 +25,7 @@ from loom_ia.app.doctor_questions import (
     is_json,
     is_read,
     is_seen,
+    limit_of,
     picture,
     read_json,
     request_of,
@@ -311,9 +311,9 @@ class Examination:
         """Conclude from an answer that is not the right one: it may only have been cut."""
         if not heard.is_cut:
             return _no(name, said)
-        limit = self._line.spec.max_tokens or MAX_TOKENS
-        cut = sentence("the answer was cut at {limit} tokens (max_tokens)", limit=limit)
-        return _failed(name, Fault("truncated", cut, remedy_for("truncated", self._line.spec)))
+        spec = self._line.spec
+        cut = sentence("the answer was cut at {limit} tokens (max_tokens)", limit=limit_of(spec))
+        return _failed(name, Fault("truncated", cut, remedy_for("truncated", spec)))
 
     def _brief(self, text: str) -> str:
         shown = self._line.veil.over(text) or "-"
@@ -342,8 +342,7 @@ def _ways(declared: Capabilities) -> list[Capabilities]:
 def _answered(heard: Heard, spec: ModelSpec) -> Said:
     if heard.is_cut:
         template = "in {seconds:g} s; the answer was cut at {limit} tokens (max_tokens)"
-        limit = spec.max_tokens or MAX_TOKENS
-        return sentence(template, seconds=heard.seconds, limit=limit)
+        return sentence(template, seconds=heard.seconds, limit=limit_of(spec))
     if heard.answer.is_empty:
         return sentence("in {seconds:g} s; the answer is empty", seconds=heard.seconds)
     return sentence("in {seconds:g} s", seconds=heard.seconds)

@@ -19,7 +19,9 @@ _PART: Final = 4
 """How many characters of a key give it away."""
 
 _WORD: Final = re.compile(r"[^\s\"'`<>(){}\[\],;]+")
+_MASK: Final = re.compile(r"\*+|•+|…|\.{2,}|x{4,}", re.IGNORECASE)
 _LONGEST: Final = 300
+_EVENTS: Final = "text/event-stream"
 _NO_ROUTE: Final = frozenset({404, 405})
 _SAME: Final[Mapping[ModelErrorKind, FaultKind]] = {
     "auth": "auth",
@@ -43,11 +45,11 @@ class Veil:
 
     def __init__(self, secret: str) -> None:
         self._secret = secret
-        folded = secret.casefold()
-        self._parts = frozenset(_parts(folded))
+        self._folded = secret.casefold()
+        self._parts = frozenset(_parts(self._folded))
 
     def over(self, text: str) -> str:
-        """Give `text` on one line, without any word that shares four characters with the key."""
+        """Give `text` on one line, without any word that has a part of the key in it."""
         if self._secret:
             text = text.replace(self._secret, _HIDDEN)
         shown = _WORD.sub(lambda word: self._word(word[0]), text)
@@ -55,8 +57,15 @@ class Veil:
 
     def _word(self, word: str) -> str:
         folded = word.casefold()
-        given_away = folded == self._secret.casefold() or not self._parts.isdisjoint(_parts(folded))
-        return _HIDDEN if given_away else word
+        shared = folded == self._folded or not self._parts.isdisjoint(_parts(folded))
+        return _HIDDEN if shared or self._is_masked(folded) else word
+
+    def _is_masked(self, word: str) -> bool:
+        """Whether a word is the key with its middle hidden, however little it leaves of it."""
+        first, *others = (piece.strip(".:") for piece in _MASK.split(word))
+        last = others[-1] if others else ""
+        begins = bool(others and first) and self._folded.startswith(first)
+        return begins or (bool(last) and self._folded.endswith(last))
 
 
 def _parts(text: str) -> set[str]:
@@ -113,6 +122,8 @@ def model_fault(
 ) -> Fault:
     """Tell what an error of a model means; `exchange` is what went over the wire, if anything."""
     kind = _kind(error, exchange)
+    if kind == "not_an_answer" and not _is_known(exchange):
+        return no_answer_fault(exchange, spec, veil)
     params = {
         name: veil.over(value) if isinstance(value, str) and name != "model" else value
         for name, value in error.params.items()
@@ -135,12 +146,12 @@ def no_answer_fault(exchange: HttpExchange | None, spec: ModelSpec, veil: Veil) 
     """Tell of a response that came to its end, and in which there was no answer."""
     status = exchange.status_code if exchange else None
     media_type = media_type_of(exchange)
-    if media_type is None or media_type == "text/event-stream":
+    if media_type in {None, _EVENTS}:
         template = "the answer of {model} was cut before its end"
         detail = sentence(template, model=spec.id)
         return Fault("cut", detail, remedy_for("cut", spec), status)
     template = "what came is no answer of a model, but a document of type {media_type}"
-    detail = sentence(template, media_type=veil.over(media_type) or "?")
+    detail = sentence(template, media_type=veil.over(media_type or "") or "?")
     return Fault("not_an_answer", detail, remedy_for("not_an_answer", spec), status)
 
 
@@ -150,6 +161,12 @@ def media_type_of(exchange: HttpExchange | None) -> str | None:
         return None
     header = exchange.response_headers.get("content-type", "")
     return header.partition(";")[0].strip().lower()
+
+
+def _is_known(exchange: HttpExchange | None) -> bool:
+    """Whether what came was of a type that answers have."""
+    media_type = media_type_of(exchange) or ""
+    return not media_type or media_type == _EVENTS or media_type.endswith("json")
 
 
 def _kind(error: ModelError, exchange: HttpExchange | None) -> FaultKind:

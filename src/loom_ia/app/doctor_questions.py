@@ -25,8 +25,9 @@ from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.model.request import ModelRequest
 from loom_ia.core.model.tooling import ToolSpec
 
-MAX_TOKENS: Final = 1024
-"""The longest answer when the model has no `max_tokens` of its own."""
+_MAX_TOKENS: Final = 1024
+_MAX_TOKENS_OF_CLAUDE: Final = 4096
+"""What runs take there without `max_tokens`: a budget of thoughts in `params` may count on it."""
 
 COUNT: Final = "Write the whole numbers from 1 to 20 in figures, separated by spaces, nothing else."
 FIND: Final = "On which shelf is the article B-12? Call the tool shelf_of to find out."
@@ -73,10 +74,17 @@ def request_of(spec: ModelSpec, *messages: Message, **more: Any) -> ModelRequest
         system="",
         history=(),
         messages=messages,
-        max_tokens=spec.max_tokens or MAX_TOKENS,
+        max_tokens=limit_of(spec),
         params=spec.params,
         **more,
     )
+
+
+def limit_of(spec: ModelSpec) -> int:
+    """Give the longest answer that is asked for, in tokens: the model's own when it has one."""
+    if spec.max_tokens is not None:
+        return spec.max_tokens
+    return _MAX_TOKENS_OF_CLAUDE if spec.sdk == "anthropic" else _MAX_TOKENS
 
 
 def asked(text: str) -> Message:

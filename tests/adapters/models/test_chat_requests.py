@@ -1,12 +1,9 @@
 """What Chat Completions is asked: every body is one that OpenAI takes."""
 
-from base64 import b64encode
 from typing import Any
 
 import pytest
 
-from loom_ia.adapters.artifacts.memory import MemoryArtifacts
-from loom_ia.adapters.models.files import MAX_TEXT
 from loom_ia.adapters.models.openai_chat.client import ChatModel
 from loom_ia.core.errors import ConfigError
 from loom_ia.core.model import (
@@ -23,7 +20,6 @@ from loom_ia.core.model import (
     ToolOutput,
     ToolResultBlock,
 )
-from loom_ia.core.ports import ModelAccess
 from loom_ia.tools import PythonTool, tool
 from tests.adapters.models.contract import ASKED, asking
 from tests.providers.rules import problems_of_chat
@@ -32,33 +28,37 @@ SPEC = ModelSpec(id="CHAT", sdk="openai", model="chat-m1")
 AT_HOME = "http://127.0.0.1:8080/v1"
 
 
-async def body_of(spec: ModelSpec, request: ModelRequest, access: Any = None) -> dict[str, Any]:
+async def body_of(spec: ModelSpec, request: ModelRequest) -> dict[str, Any]:
     """Write the body, which OpenAI takes; others also take the thoughts of their models back."""
-    body: dict[str, Any] = await ChatModel(spec, access).body(request)
+    body: dict[str, Any] = await ChatModel(spec).body(request)
     extra = ("reasoning_content",) if spec.capabilities.thinking else ()
     assert problems_of_chat(body, extra=extra) == []
     return body
 
 
-def able(spec: ModelSpec = SPEC, **can: Any) -> ModelSpec:
+def able(**can: Any) -> ModelSpec:
     """Give a model that can do more, or less."""
-    return spec.model_copy(update={"capabilities": Capabilities(**can)})
+    return SPEC.model_copy(update={"capabilities": Capabilities(**can)})
 
 
 def spoke(*blocks: AnyBlock) -> Message:
+    """Write what the model said."""
     return Message(role="assistant", blocks=blocks)
 
 
 def called(call_id: str = "call_1", **arguments: Any) -> ToolCallBlock:
+    """Write a call."""
     return ToolCallBlock(call_id=call_id, name="add", arguments=arguments or {"a": 1})
 
 
 def gave(call_id: str = "call_1", *, output: ToolOutput | None = None) -> Message:
+    """Write the result of a call."""
     block = ToolResultBlock(call_id=call_id, output=output or ToolOutput.of_text("3"))
     return Message(role="tool", blocks=(block,))
 
 
 def thought(text: str, *, by: str = "CHAT") -> ReasoningBlock:
+    """Write a thought of a model."""
     return ReasoningBlock(text=text, model=by, model_id="chat-m1")
 
 
@@ -315,7 +315,7 @@ async def test_what_the_engine_adds_does_not_end_the_turn() -> None:
     """Neither the order to conclude nor the files of a result are a question of the user."""
     spec = able(thinking=True, vision=True)
     image = ArtifactBlock(uri="artifact://acme/s1/x", media_type="image/png", size=9, name="x.png")
-    first, ask, result, *rest = LOOP
+    first, ask, _, *rest = LOOP
     shown = gave("a", output=ToolOutput(blocks=(image,)))
     note = Message.text("user", "Conclude.")
     for talk in (LOOP, (first, ask, shown, *rest)):
@@ -330,151 +330,3 @@ async def test_a_thought_goes_back_only_to_who_had_it() -> None:
     talk = (ASKED, spoke(thought("Le sien.", by="OTHER"), thought(""), called()), gave())
     body = await body_of(spec, asking(spec, *talk, tools=(add.spec,)))
     assert thoughts(body) == [None]
-
-
-# -- files ----------------------------------------------------------------------------------------
-
-PNG = b"\x89PNG\r\n\x1a\n----"
-PDF = b"%PDF-1.7 ----"
-SEES = {"vision": True, "documents": True}
-IMAGE = {
-    "type": "image_url",
-    "image_url": {"url": f"data:image/png;base64,{b64encode(PNG).decode()}"},
-}
-PAPER = {
-    "type": "file",
-    "file": {
-        "filename": "devis.pdf",
-        "file_data": f"data:application/pdf;base64,{b64encode(PDF).decode()}",
-    },
-}
-
-
-class Shelf:
-    """A store of files, and the blocks that refer to them."""
-
-    def __init__(self) -> None:
-        self.store = MemoryArtifacts()
-        self.access = ModelAccess(artifacts=self.store)
-
-    async def put(self, data: bytes, kind: str, name: str) -> ArtifactBlock:
-        """Keep a file, and refer to it."""
-        uri = await self.store.put("acme", "s1", data, kind)
-        return ArtifactBlock(uri=uri, media_type=kind, size=len(data), name=name)
-
-    async def read(self, spec: ModelSpec, *blocks: AnyBlock) -> Any:
-        """Give the content of the message with which the user shows them."""
-        message = Message(role="user", blocks=(TextBlock(text="Lis."), *blocks))
-        body = await body_of(spec, asking(spec, message), self.access)
-        return body["messages"][0]["content"]
-
-
-def text(written: str) -> dict[str, Any]:
-    return {"type": "text", "text": written}
-
-
-async def test_files_are_given_as_the_api_takes_them() -> None:
-    """Images and PDF in data URLs, texts as they are with their name."""
-    shelf = Shelf()
-    files = (
-        await shelf.put(PNG, "image/png", "plan.png"),
-        await shelf.put(PDF, "application/pdf", "devis.pdf"),
-        await shelf.put("é;1\n".encode(), "Text/CSV; charset=utf-8", "note.csv"),
-        ArtifactBlock(uri="artifact://acme/s1/x", media_type="video/mp4", size=9, name="film.mp4"),
-    )
-    film = "(file film.mp4, video/mp4, 9 bytes: this model cannot read it)"
-    assert await shelf.read(able(**SEES), *files) == [
-        text("Lis."),
-        IMAGE,
-        PAPER,
-        text("note.csv:\né;1"),
-        text(film),
-    ]
-
-
-async def test_a_model_that_cannot_see_reads_names() -> None:
-    """The whole is then one text."""
-    shelf = Shelf()
-    files = (
-        await shelf.put(PNG, "image/png", "plan.png"),
-        await shelf.put(b"1;2", "text/csv", "note.csv"),
-    )
-    assert await shelf.read(SPEC, *files) == (
-        "Lis.\n\n(file plan.png, image/png, 12 bytes: this model cannot read it)"
-        "\n\n(file note.csv, text/csv, 3 bytes: this model cannot read it)"
-    )
-
-
-async def test_what_a_file_is_counts_and_not_what_it_is_called() -> None:
-    """An image is known by its first bytes, however its type was written."""
-    shelf = Shelf()
-    spec = able(**SEES)
-    for kind in ("image/jpeg", "IMAGE/PNG", "image/jpg", "image/webp; q=1"):
-        assert await shelf.read(spec, await shelf.put(PNG, kind, "x")) == [text("Lis."), IMAGE]
-    named = await shelf.put(PDF, "text/plain", "devis.pdf")
-    assert await shelf.read(spec, named) == [text("Lis."), PAPER]
-
-
-@pytest.mark.parametrize(
-    ("data", "kind"),
-    [
-        pytest.param(b"<svg/>", "image/png", id="no image"),
-        pytest.param(b"", "image/png", id="an empty image"),
-        pytest.param(b"BM----", "image/bmp", id="an image that it does not take"),
-        pytest.param(b"hello", "application/pdf", id="no PDF"),
-        pytest.param(PNG, "text/plain", id="an image called a text"),
-        pytest.param(b"a" * (MAX_TEXT + 1), "text/plain", id="a text that is too long"),
-        pytest.param(b"\xff\xd8\xff" + b"-" * 30, "image/jpeg", id="an image that is too large"),
-    ],
-)
-async def test_what_cannot_be_given_is_named(data: bytes, kind: str) -> None:
-    """The model is told that there is a file, and that it cannot read it."""
-    shelf = Shelf()
-    spec = able(**SEES, max_image_bytes=20)
-    content = await shelf.read(spec, await shelf.put(data, kind, "x.y"))
-    mention = f"(file x.y, {kind}, {len(data)} bytes: this model cannot read it)"
-    assert content == f"Lis.\n\n{mention}"
-
-
-async def test_an_image_of_another_format_is_named() -> None:
-    """`image_formats` says which ones the model takes."""
-    shelf = Shelf()
-    spec = able(**SEES, image_formats=("jpeg",))
-    content = await shelf.read(spec, await shelf.put(PNG, "image/png", "plan.png"))
-    assert "plan.png" in content
-    mistaken = await shelf.read(spec, await shelf.put(PNG, "image/jpeg", "plan.jpg"))
-    assert "plan.jpg" in mistaken
-
-
-async def test_a_file_that_is_lost_is_told() -> None:
-    """A call is still made when a store gave one up, or when there is no store."""
-    shelf = Shelf()
-    image = await shelf.put(PNG, "image/png", "plan.png")
-    await shelf.store.delete("acme", "s1")
-    lost = "Lis.\n\n(file plan.png, image/png: it is no longer kept)"
-    assert await shelf.read(able(**SEES), image) == lost
-    shelf.access = ModelAccess()
-    assert await shelf.read(able(**SEES), image) == lost
-
-
-@pytest.mark.parametrize("inside", [False, True])
-async def test_the_image_of_a_result_follows_all_the_results(inside: bool) -> None:
-    """A result is a text: also for a model that takes images there, under another API."""
-    shelf = Shelf()
-    spec = able(**SEES, tool_result_media=inside)
-    image = await shelf.put(PNG, "image/png", "plan.png")
-    film = ArtifactBlock(uri="artifact://acme/s1/x", media_type="video/mp4", size=9, name="film")
-    output = ToolOutput(blocks=(TextBlock(text="Voici."), image, film))
-    results = Message(role="tool", blocks=(*gave("a", output=output).blocks, *gave("b").blocks))
-    talk = (ASKED, spoke(called("a"), called("b")), results)
-    body = await body_of(spec, asking(spec, *talk, tools=(add.spec,)), shelf.access)
-    told = (
-        "Voici.\nplan.png (image/png)\n(file film, video/mp4, 9 bytes: this model cannot read it)"
-    )
-    assert body["messages"][2:] == [
-        {"role": "tool", "tool_call_id": "a", "content": told},
-        {"role": "tool", "tool_call_id": "b", "content": "3"},
-        {"role": "user", "content": [text("Files given by the call a:"), IMAGE]},
-    ]
-
-

@@ -32,6 +32,7 @@ from loom_ia.core.model import (
 from loom_ia.core.ports import ModelAccess
 from tests.adapters.models.contract import ASKED, asking, hear
 from tests.builders import placed
+from tests.providers.formats.chat import error
 from tests.providers.items import (
     BEGUN,
     COUNTED,
@@ -51,7 +52,7 @@ from tests.providers.items import (
     summarised,
 )
 from tests.providers.quirks import RESPONSES, Quirk
-from tests.providers.replies import Called, Hidden, Raw, Says, Text, Thought, Tokens
+from tests.providers.replies import Called, Fails, Hidden, Raw, Says, Text, Thought, Tokens
 from tests.providers.rules import problems_of_responses
 from tests.providers.server import Provider
 
@@ -570,6 +571,24 @@ async def test_a_thought_is_streamed_as_it_comes(provider: Provider, model: Resp
 async def _first(stream: Any, number: int) -> AsyncIterator[tuple[ModelChunk, int]]:
     for rank in range(number):
         yield await anext(stream), rank
+
+
+async def test_a_seal_that_is_refused_is_given_up(
+    provider: Provider, model: ResponsesModel
+) -> None:
+    """A provider that can no longer read a thought is asked again without it, at once."""
+    provider.reply(Says(parts=[Thought("Hm."), Called("add", {"a": 1}, "call_a")]))
+    answer = await answered(model)
+    unread = "The encrypted content for item rs_0000x00 could not be verified."
+    provider.reply(
+        Fails(400, error(unread, type="invalid_request_error", code="invalid_encrypted_content")),
+        Says("Trois."),
+    )
+    last = await answered(model, journalled(answer), result_of(answer))
+    assert last.message.as_text() == "Trois."
+    refused, taken = (request.body["input"] for request in provider.requests[1:])
+    assert taken == [item for item in refused if item["type"] != "reasoning"]
+    assert len(taken) < len(refused)
 
 
 async def test_another_provider_may_take_over_and_give_back(

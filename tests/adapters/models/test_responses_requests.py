@@ -350,8 +350,7 @@ async def test_the_files_of_a_result_may_follow_it() -> None:
     output = ToolOutput(blocks=(TextBlock(text="Voici."), image))
     talk = (ASKED, spoke(called()), gave(output=output))
     body = await body_of(spec, asking(spec, *talk, tools=(ADD,)), ModelAccess(artifacts=store))
-    mention = "(file plan.png, image/png, 12 bytes: this model cannot read it)"
-    assert body["input"][-2] == output_item(f"Voici.\n{mention}")
+    assert body["input"][-2] == output_item("Voici.\nplan.png (image/png)")
     assert body["input"][-1]["content"] == [text("Files given by the call call_1:"), IMAGE]
 
 

@@ -188,16 +188,22 @@ def _conclusion(checkup: "Checkup") -> "Iterator[tuple[str, Style]]":
 
 
 def _consumed(checkup: "Checkup") -> str:
-    usage = checkup.usage
-    said = _(
-        "Consumed   : {calls} call(s), {read} tokens read, {written} written",
-        calls=checkup.calls,
-        read=count(usage.prompt_tokens),
-        written=count(usage.output_tokens),
+    calls, usage, cost = checkup.calls, checkup.usage, checkup.cost_usd
+    read, written = count(usage.prompt_tokens), count(usage.output_tokens)
+    if cost is None:
+        return _(
+            "Consumed   : {calls} call(s), {read} tokens read, {written} written",
+            calls=calls,
+            read=read,
+            written=written,
+        )
+    return _(
+        "Consumed   : {calls} call(s), {read} tokens read, {written} written, ${cost:.6f}",
+        calls=calls,
+        read=read,
+        written=written,
+        cost=cost,
     )
-    if checkup.cost_usd is None:
-        return said
-    return said + _(", ${cost:.6f}", cost=checkup.cost_usd)
 
 
 def _difference(difference: "Difference") -> "tuple[str, Style]":

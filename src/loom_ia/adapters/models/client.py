@@ -335,8 +335,11 @@ def _data(event: "httpx2.ServerSentEvent") -> object:
         if event.event != "error":
             raise
         return {"error": {"message": event.data}}
-    told = isinstance(data, dict) and "error" in cast("dict[str, object]", data)
-    return data if told or event.event != "error" else {"error": data}
+    return data if event.event != "error" or _names_error(data) else {"error": data}
+
+
+def _names_error(data: object) -> bool:
+    return isinstance(data, dict) and "error" in data
 
 
 async def _whole(response: "httpx2.Response") -> bytes:
