@@ -1,6 +1,7 @@
 """What users of other engines hit with models of providers, messages and costs."""
 
 import asyncio
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -348,3 +349,30 @@ async def test_params_of_an_agent_do_not_replace_the_request(
     with pytest.raises(ConfigError, match=r"main\.llm\.params\.tools — tools is written"):
         async with loom_of(project):
             pass
+
+
+@every_api
+async def test_an_abandoned_stream_is_counted_and_can_be_resumed(
+    project: Project, provider: Provider, api: Api
+) -> None:
+    """Who leaves the iteration closes the connection; what was consumed stays in the journal."""
+    provided(project, entry(api, provider, pricing={"input": 1, "output": 1}))
+    provider.reply(Says(LONG, hang_after=3))
+    provider.reply(ANSWER)
+    async with loom_of(project) as loom:
+        run_id = ""
+        stream = loom.stream("devis", "Calcule.")
+        async with aclosing(stream):  # type: ignore[type-var]
+            async for item in stream:
+                run_id = item.run_id if isinstance(item, Event) else run_id
+                if isinstance(item, TextDelta):
+                    break
+        request = await provider.received(1)
+        await request.disconnected.wait(1.0)
+        (cut,) = of(await loom.events(run_id), ModelRetried)
+        assert (cut.error_kind, cut.usage.estimated) == ("interrupted", True)
+        result = await loom.resume(run_id)
+        report = await loom.report(run_id)
+    assert result.text == ANSWER.text
+    assert result.usage.total_tokens == cut.usage.total_tokens + 160
+    assert report.total.usage == result.usage

@@ -252,8 +252,10 @@ async def test_what_the_end_spells_otherwise_is_not_said_again(
     provider: Provider, model: ResponsesModel
 ) -> None:
     """A text that was read is not corrected: the reader has seen it."""
-    provider.reply(raw(BEGUN, *said("Bonjour  toi"), completed(message(spoken("Bonjour toi")))))
-    assert (await hear(model, asking(model.spec))).text == "Bonjour  toi"
+    provider.reply(
+        raw(BEGUN, *said("Bonjour toi"), completed(message(spoken("Bonjour, cher toi"))))
+    )
+    assert (await hear(model, asking(model.spec))).text == "Bonjour toi"
 
 
 async def test_the_end_gives_what_the_pieces_did_not(
@@ -263,6 +265,48 @@ async def test_the_end_gives_what_the_pieces_did_not(
     whole = message(spoken("Bonjour toi"))
     provider.reply(raw(BEGUN, added(message()), delta("Bonjour"), done(whole), completed(whole)))
     assert (await hear(model, asking(model.spec))).text == "Bonjour toi"
+
+
+async def test_a_message_that_the_end_names_otherwise_is_the_same(
+    provider: Provider, model: ResponsesModel
+) -> None:
+    """A text is not said twice because its item has another id in the list."""
+    last = completed(message(spoken("Bonjour toi"), id="msg_other"))
+    provider.reply(raw(BEGUN, *said("Bonjour toi"), last))
+    assert (await hear(model, asking(model.spec))).text == "Bonjour toi"
+
+
+async def test_the_end_adds_what_was_not_streamed(
+    provider: Provider, model: ResponsesModel
+) -> None:
+    """An item of the list is one that was streamed by its id, and else by what it calls."""
+    one, two = ({**call(f'{{"n": {n}}}'), "id": f"fc_{n}"} for n in (1, 2))
+    bare = [{key: each[key] for key in each if key != "call_id"} for each in (one, two)]
+    provider.reply(
+        raw(BEGUN, added({**bare[1], "arguments": ""}), done(bare[1]), completed(*bare)),
+        raw(BEGUN, added(one), done(one), completed({**two, "call_id": "call_b"})),
+    )
+    for _ in range(2):
+        calls = (await answered(model)).message.calls
+        assert sorted(str(each.arguments) for each in calls) == ["{'n': 1}", "{'n': 2}"]
+
+
+async def test_an_item_that_begins_twice_is_one(provider: Provider, model: ResponsesModel) -> None:
+    """An event that is sent again adds nothing."""
+    provider.reply(raw(BEGUN, added(call("")), added(call("")), done(call()), completed(call())))
+    assert len((await answered(model)).message.calls) == 1
+
+
+@pytest.mark.parametrize("between", [call(), reasoned()], ids=["a call", "a sealed thought"])
+async def test_texts_that_something_separates_are_not_separated_again(
+    provider: Provider, model: ResponsesModel, between: dict[str, Any]
+) -> None:
+    """Each is a block of its own."""
+    first, second = _texts("Je regarde.", "Voilà.")
+    items = (first, between, second)
+    provider.reply(raw(BEGUN, *(done(item, rank) for rank, item in enumerate(items)), completed()))
+    blocks = (await answered(model)).blocks
+    assert (blocks[0], blocks[2]) == (TextBlock(text="Je regarde."), TextBlock(text="Voilà."))
 
 
 # -- calls ----------------------------------------------------------------------------------------
@@ -290,6 +334,19 @@ async def test_each_call_has_an_id_of_its_own(provider: Provider, model: Respons
         "call_4": {"a": 3},
     }
     assert set(_ids(heard.chunks, ToolCallEnded)) == set(found)
+
+
+async def test_arguments_that_come_before_the_id_are_kept(
+    provider: Provider, model: ResponsesModel
+) -> None:
+    """A call that is named late has all that was written of it."""
+    unnamed = {**call(""), "call_id": ""}
+    pieces = [
+        event(f"{ARGUMENTS}.delta", **at(item="fc_1"), delta=text) for text in ('{"a"', ": 1}")
+    ]
+    provider.reply(raw(BEGUN, added(unnamed), *pieces, done(call()), completed(call())))
+    (made,) = (await answered(model)).message.calls
+    assert (made.call_id, made.arguments) == ("call_a", {"a": 1})
 
 
 async def test_arguments_that_are_an_object_are_read(
@@ -364,6 +421,16 @@ async def test_an_answer_that_is_not_complete_does_not_pass_for_one(
     """Whatever the reason, also one that is new, the answer was cut short."""
     provider.reply(raw(BEGUN, *said(), _incomplete(reason, message(spoken("Bonjour toi")))))
     assert (await hear(model, asking(model.spec))).answer.stop_reason == read
+
+
+async def test_the_status_counts_more_than_the_name_of_the_event(
+    provider: Provider, model: ResponsesModel
+) -> None:
+    """A server that always says `response.completed` tells in the answer that it is not."""
+    details = {"reason": "max_output_tokens"}
+    last = response("incomplete", message(spoken("Bon")), incomplete_details=details)
+    provider.reply(raw(BEGUN, event("response.completed", response=last)))
+    assert (await hear(model, asking(model.spec))).answer.stop_reason == "max_tokens"
 
 
 @pytest.mark.parametrize("status", ["in_progress", "queued", "cancelled"])

@@ -310,6 +310,7 @@ async def _documents(
         yield (cast("Mapping[str, Any]", data) if isinstance(data, dict) else {}), True
         return
     if kind not in {"", "text/event-stream", "text/plain", "application/octet-stream"}:
+        await _whole(response)  # for whoever watches the exchange
         raise json.JSONDecodeError(f"{kind} is no answer", "", 0)
     response.headers["content-type"] = "text/event-stream"
     response.encoding = "utf-8-sig"

@@ -30,6 +30,12 @@ def _ways(secret: str | None) -> list[str]:
     if not secret or not secret.strip():
         return []
     given = {secret, secret.strip()}
-    quoted = {repr(each)[1:-1] for each in given} | {json.dumps(each)[1:-1] for each in given}
-    ways = given | quoted | {quote(each, safe="") for each in given}
+    in_json = {json.dumps(each)[1:-1] for each in given}
+    ways = {
+        *given,
+        *in_json,
+        *(each.replace("/", "\\/") for each in in_json),
+        *(repr(each)[1:-1] for each in given),
+        *(quote(each, safe="") for each in given),
+    }
     return sorted(ways, key=lambda way: (-len(way), way))

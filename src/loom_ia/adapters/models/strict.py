@@ -65,7 +65,7 @@ def _parts(part: object, depth: int) -> Iterator[tuple[_Schema | None, int]]:
         yield from _parts(each, deeper)
     for key in _DEFINITIONS:
         for each in _named(schema, key):
-            yield from _parts(each, 1)
+            yield from _parts(each, depth)
     if "items" in schema:
         yield from _parts(schema["items"], deeper)
     if "anyOf" in schema:
