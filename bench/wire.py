@@ -24,6 +24,7 @@ _TEXT: Final = "Votre client paiera 1 375 € TTC. "
 
 Event: TypeAlias = tuple[str, Mapping[str, Any]]
 Call: TypeAlias = Callable[[], Awaitable[int]]
+Close: TypeAlias = Callable[[], Awaitable[None]]
 
 
 def _anthropic() -> Iterable[Event]:
@@ -134,7 +135,7 @@ async def _pieces(stream: AsyncIterator[object]) -> int:
     return count
 
 
-def _bare(api: str, url: str) -> Call:
+def _bare(api: str, url: str) -> tuple[Call, Close]:
     """Give a call of the SDK, as its documentation shows it."""
     said: Any = [{"role": "user", "content": "Combien ?"}]
     if api == "anthropic":
@@ -147,7 +148,7 @@ def _bare(api: str, url: str) -> Call:
                 await claude.messages.create(model="m", max_tokens=100, messages=said, stream=True)
             )
 
-        return message
+        return message, claude.close
     import openai
 
     client = openai.AsyncOpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0)
@@ -158,7 +159,7 @@ def _bare(api: str, url: str) -> Call:
                 await client.responses.create(model="m", input=said, stream=True, store=False)
             )
 
-        return response
+        return response, client.close
 
     async def completion() -> int:
         options: Any = {"include_usage": True}
@@ -168,10 +169,10 @@ def _bare(api: str, url: str) -> Call:
             )
         )
 
-    return completion
+    return completion, client.close
 
 
-def _ours(api: str, url: str) -> Call:
+def _ours(api: str, url: str) -> tuple[Call, Close]:
     """Give the same call through our adapter."""
     from loom_ia.assembly.backends import factory
     from loom_ia.core.model import Message, ModelRequest, ModelSpec
@@ -190,10 +191,11 @@ def _ours(api: str, url: str) -> Call:
     async def call() -> int:
         return await _pieces(model.stream(request))
 
-    return call
+    return call, model.close
 
 
-async def _measure(call: Call, calls: int) -> dict[str, float]:
+async def _measure(system: str, api: str, url: str, calls: int) -> dict[str, float]:
+    call, close = (_bare if system == "bare" else _ours)(api, url)
     for _ in range(_WARM_UP):
         await call()
     times: list[float] = []
@@ -203,7 +205,9 @@ async def _measure(call: Call, calls: int) -> dict[str, float]:
         if await call() < _PIECES:
             raise RuntimeError("the answer was not read whole")
         times.append(time.perf_counter() - start)
-    return {"per_call": median(times), "cpu_per_call": (time.process_time() - cpu) / calls}
+    spent = time.process_time() - cpu
+    await close()
+    return {"per_call": median(times), "cpu_per_call": spent / calls}
 
 
 def measure(system: str, api: str, calls: int = _CALLS) -> dict[str, float]:
@@ -214,8 +218,7 @@ def measure(system: str, api: str, calls: int = _CALLS) -> dict[str, float]:
     server.start()
     try:
         url = f"http://127.0.0.1:{here.recv()}"
-        call = (_bare if system == "bare" else _ours)(api, url)
-        return asyncio.run(_measure(call, calls))
+        return asyncio.run(_measure(system, api, url, calls))
     finally:
         server.kill()
         server.join()

@@ -736,10 +736,9 @@ def test_each_part_of_a_request_has_its_own_digest() -> None:
 
         agent = agent_plan(
             name="clerk",
-            model=given["model"],
+            model=ModelFacts(given["model"], given["max_tokens"]),
             system=given["system"],
             tools=(tool(given["tool"]),),
-            max_tokens=given["max_tokens"],
         )
         move = Story().open(text=given["text"]).tell(model_step()).move(agent)
         assert isinstance(move, CallModel)

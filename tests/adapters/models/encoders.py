@@ -5,7 +5,7 @@ assert await refused(request) == {}
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from loom_ia.adapters.models.anthropic.client import AnthropicModel
@@ -25,13 +25,13 @@ class Format:
     model: type[WireModel]
     problems: Callable[[dict[str, Any]], list[str]]
 
-    def spec(self, model_id: str = "M", can: Capabilities | None = None) -> ModelSpec:
+    def spec(self, name: str, model: str, can: Capabilities | None = None) -> ModelSpec:
         """Give an entry of the configuration whose model speaks this format."""
         return ModelSpec(
-            id=model_id,
+            id=name,
             sdk="anthropic" if self.api == "anthropic" else "openai",
             api="responses" if self.api == "responses" else None,
-            model="model-1",
+            model=model,
             capabilities=can or Capabilities(),
         )
 
@@ -44,13 +44,20 @@ FORMATS = (
 
 
 async def refused(
-    request: ModelRequest, can: Capabilities | None = None, access: ModelAccess | None = None
+    request: ModelRequest,
+    can: Capabilities | None = None,
+    access: ModelAccess | None = None,
+    *,
+    model_id: str = "model-1",
 ) -> dict[str, list[str]]:
-    """Write a request in each format, and give what the providers would say against it."""
+    """Write a request in each format, and give what the providers would say against it.
+
+    The model that is asked has the thoughts of `model_id`, which is its name at the provider.
+    """
     found: dict[str, list[str]] = {}
     for each in FORMATS:
-        model = each.model(each.spec(request.model, can), access)
-        body: Any = await model.body(replace(request))
+        model = each.model(each.spec(request.model, model_id, can), access)
+        body: Any = await model.body(request)
         sent = json.loads(json.dumps(body, ensure_ascii=False).encode())
         if problems := each.problems(sent):
             found[each.api] = problems

@@ -228,6 +228,7 @@ async def test_a_token_is_four_characters_of_json() -> None:
     script = [{"text": "no"}, {"reasoning": "abcd", "text": "cde", "tool_calls": [{"name": "add"}]}]
     said = await answer(model(script), asked)
     written = len(said.message.model_dump_json()) + 3 * 44
+    assert said.usage is not None
     assert (said.usage.output_tokens, said.usage.reasoning_tokens) == (written // 4, 1)
     messages = (*asked.history, *asked.messages)
     read = sum(len(m.model_dump_json()) + 44 * len(m.blocks) for m in messages) + 203

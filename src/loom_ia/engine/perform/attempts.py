@@ -264,7 +264,10 @@ def _delay(rule: Retry, attempt: int, error: ModelError) -> float | None:
         return None
     if error.retry_after is not None:
         return error.retry_after if error.retry_after <= rule.max_delay else None
-    grown = rule.initial_delay * rule.multiplier ** min(attempt - 1, 64)
+    try:
+        grown = rule.initial_delay * rule.multiplier ** (attempt - 1)
+    except OverflowError:
+        grown = rule.max_delay if rule.initial_delay else 0.0
     jitter = random.random()  # noqa: S311 -- it spreads retries, it protects nothing
     return round(min(rule.max_delay, grown) * (0.5 + jitter / 2), 3)
 
