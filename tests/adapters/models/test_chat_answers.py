@@ -85,6 +85,56 @@ async def test_the_last_count_replaces_the_others(provider: Provider, model: Cha
     assert heard.usage.output_tokens == 2
 
 
+async def test_what_xai_thought_is_paid_too(provider: Provider, model: ChatModel) -> None:
+    """It counts its reasoning beside what it wrote, where OpenAI counts it inside."""
+    counts = {
+        "prompt_tokens": 10120,
+        "completion_tokens": 1499,
+        "total_tokens": 14428,
+        "prompt_tokens_details": {"cached_tokens": 128},
+        "completion_tokens_details": {"reasoning_tokens": 2809},
+    }
+    provider.reply(stream(*said("Bonjour"), chunk({}, "stop", usage=counts)))
+    usage = (await hear(model, asking(model.spec))).usage
+    assert usage is not None
+    assert (usage.prompt_tokens, usage.output_tokens) == (10120, 1499 + 2809)
+    assert usage.reasoning_tokens == 2809
+
+
+@pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
+async def test_the_key_of_a_thought_is_kept_when_it_is_not_the_usual_one(
+    provider: Provider, model: ChatModel, key: str
+) -> None:
+    """The server wants it back under that one."""
+    provider.reply(stream(chunk({key: "Hm."}), *said("Bonjour"), chunk({}, "stop")))
+    thought, _ = (await hear(model, asking(model.spec))).answer.blocks
+    assert thought.provider_meta == ({} if key == "reasoning_content" else {"chat": {"key": key}})
+
+
+@pytest.mark.parametrize(
+    "reason", ["abort", "error", "insufficient_system_resource", "network_error"]
+)
+async def test_an_answer_that_the_server_gave_up_is_none(
+    provider: Provider, model: ChatModel, reason: str
+) -> None:
+    """Its reason says so: what came of it must not pass for the whole."""
+    provider.reply(stream(*said("Bonjour"), chunk({}, reason)))
+    heard = await hear(model, asking(model.spec))
+    assert heard.text == "Bonjour"
+    assert not any(isinstance(chunk, Stopped) for chunk in heard.chunks)
+
+
+@pytest.mark.parametrize(
+    ("reason", "stop"), [("model_length", "max_tokens"), ("sensitive", "refusal")]
+)
+async def test_other_words_for_a_reason_are_known(
+    provider: Provider, model: ChatModel, reason: str, stop: str
+) -> None:
+    """Mistral's for a window that is full, Zhipu's for what is filtered."""
+    provider.reply(stream(*said("Bonjour"), chunk({}, reason)))
+    assert (await hear(model, asking(model.spec))).answer.stop_reason == stop
+
+
 def minimax(code: int) -> str:
     """Write what MiniMax sends in the place of an answer."""
     how = {"status_code": code, "status_msg": "login fail"}

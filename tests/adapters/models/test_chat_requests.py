@@ -299,10 +299,40 @@ async def test_a_model_reads_its_thoughts_while_it_calls_tools() -> None:
     """Those of the running turn, joined; not those of a turn that is over."""
     spec = able(thinking=True)
     body = await body_of(spec, asking(spec, *BEFORE, *LOOP, tools=(add.spec,)))
-    assert thoughts(body) == [None, "Un.\n\nDeux.", None]
+    assert thoughts(body) == [None, "Un.\n\nDeux.", ""]
     over = (*LOOP, spoke(TextBlock(text="Voilà.")), ASKED)
     body = await body_of(spec, asking(spec, *over, tools=(add.spec,)))
-    assert thoughts(body) == [None, None, None]
+    assert thoughts(body) == ["", "", None]
+
+
+@pytest.mark.parametrize(
+    ("base_url", "shown", "expected"),
+    [
+        pytest.param(AT_HOME, True, ["", None, "Un.\n\nDeux.", ""], id="a server that thinks"),
+        pytest.param(AT_HOME, False, [None, None, None, None], id="nothing is known of it"),
+        pytest.param("https://api.deepseek.com/v1", False, ["", None, "", ""], id="DeepSeek"),
+    ],
+)
+async def test_a_server_that_gives_thoughts_wants_their_key_with_each_call(
+    base_url: str, shown: bool, expected: list[str | None]
+) -> None:
+    """Empty where there is none to give back; a server that does not know the key never sees it."""
+    spec = able(thinking=True).model_copy(update={"base_url": base_url})
+    first, *rest = LOOP[1:] if shown else (spoke(called("a")), *LOOP[2:])
+    past = (ASKED, spoke(called("a")), gave("a"), spoke(TextBlock(text="Voilà.")))
+    body = await body_of(spec, asking(spec, *past, ASKED, first, *rest, tools=(add.spec,)))
+    assert thoughts(body) == expected
+
+
+async def test_a_thought_goes_back_under_the_key_that_it_came_under() -> None:
+    """Groq and OpenRouter say `reasoning`, and may refuse the other one."""
+    spec = able(thinking=True).model_copy(update={"base_url": AT_HOME})
+    block = thought("Hm.").model_copy(update={"provider_meta": {"chat": {"key": "reasoning"}}})
+    talk = (ASKED, spoke(block, called("a")), gave("a"), spoke(called("b")), gave("b"))
+    body: Any = await ChatModel(spec).body(asking(spec, *talk, tools=(add.spec,)))
+    assert problems_of_chat(body, extra=("reasoning",)) == []
+    spoken = [message for message in body["messages"] if message["role"] == "assistant"]
+    assert [message.get("reasoning") for message in spoken] == ["Hm.", None]
 
 
 async def test_thoughts_are_for_a_model_that_says_it_thinks() -> None:
@@ -320,7 +350,7 @@ async def test_what_the_engine_adds_does_not_end_the_turn() -> None:
     note = Message.text("user", "Conclude.")
     for talk in (LOOP, (first, ask, shown, *rest)):
         body = await body_of(spec, asking(spec, *talk, notes=(note,), tools=(add.spec,)))
-        assert thoughts(body) == ["Un.\n\nDeux.", None]
+        assert thoughts(body) == ["Un.\n\nDeux.", ""]
         assert body["messages"][-1] == {"role": "user", "content": "Conclude."}
 
 

@@ -1,6 +1,7 @@
 """What every adapter of a provider does in the same way; a format adds how to write and to read.
 
-Law. One call is one attempt: nothing here waits, retries or chooses. The SDK is imported when it
+Law. One call is one attempt: nothing here waits, retries or chooses; only thoughts that a provider
+refuses are left out, and the same attempt goes on without them. The SDK is imported when it
 is first needed, in a thread, before any clock runs. Keys and addresses are those of the
 configuration: what the SDK would read from the environment is set aside. Leaving the iteration
 closes the connection.

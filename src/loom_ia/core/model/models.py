@@ -94,10 +94,12 @@ class Capabilities(_Section):
     image_formats: tuple[ImageFormat, ...] = Field(
         default=("jpeg", "png", "gif", "webp"),
         strict=False,
-        description="The images that it takes; others are refused before the call.",
+        description="The images that it takes; it reads the names of others.",
     )
     max_image_bytes: int | None = Field(
-        default=None, gt=0, description="The largest image that it takes, in bytes."
+        default=None,
+        gt=0,
+        description="The largest image that it takes, in bytes; it reads the names of others.",
     )
     tool_result_media: bool = Field(
         default=False,

@@ -71,7 +71,7 @@ class ChatModel(WireModel):
 
     def reader(self) -> Reader:
         """Give what reads the next answer."""
-        return ChatReader()
+        return ChatReader(self.API)
 
     def _refuse_error(self, data: Mapping[str, Any]) -> None:
         super()._refuse_error(data)

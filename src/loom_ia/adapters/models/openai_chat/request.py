@@ -7,6 +7,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from loom_ia.adapters.models.files import Contents, Image, Pdf, TextFile, shown
+from loom_ia.adapters.models.openai_chat.thoughts import thoughts_of
 from loom_ia.adapters.models.strict import qualifies
 from loom_ia.adapters.models.turns import (
     AssistantTurn,
@@ -53,12 +54,9 @@ class Encoder:
         if limit is None:
             return {}
         # Servers that are only compatible know the name that OpenAI has left.
-        return {"max_completion_tokens" if self._is_official else "max_tokens": limit}
-
-    @property
-    def _is_official(self) -> bool:
-        host = urlsplit(self.spec.base_url or "").hostname or ""
-        return self.spec.base_url is None or host.endswith(OFFICIAL_HOST)
+        host = urlsplit(self.spec.base_url or "").hostname
+        is_official = host is None or host.endswith(OFFICIAL_HOST)
+        return {"max_completion_tokens" if is_official else "max_tokens": limit}
 
     def _streaming(self) -> JsonObject:
         if not self.spec.capabilities.streaming:
@@ -83,17 +81,12 @@ class Encoder:
             yield {"role": "system", "content": text}
 
     def _messages(self, turns: list[Turn]) -> Iterator[JsonValue]:
-        asked = max(
-            (rank for rank, turn in enumerate(turns) if isinstance(turn, UserTurn) and turn.asks),
-            default=0,
-        )
-        for rank, turn in enumerate(turns):
+        for turn, thoughts in zip(turns, thoughts_of(turns, self.spec), strict=True):
             match turn:
                 case UserTurn():
                     yield {"role": "user", "content": self._said(turn.parts)}
                 case AssistantTurn():
-                    # A model reads its thoughts again only while it calls tools.
-                    yield self._assistant(turn, with_thoughts=rank > asked)
+                    yield {**_uttered(turn), **thoughts}
                 case ResultsTurn():
                     yield from (self._result(result) for result in turn.results)
 
@@ -118,20 +111,18 @@ class Encoder:
             case str() as text:
                 return _text(text)
 
-    def _assistant(self, turn: AssistantTurn, *, with_thoughts: bool) -> JsonValue:
-        message: JsonObject = {"role": "assistant", "content": turn.text or None}
-        if turn.calls:
-            message["tool_calls"] = [_call(call) for call in turn.calls]
-        thoughts = "\n\n".join(thought.text for thought in turn.thoughts)
-        if with_thoughts and thoughts and self.spec.capabilities.thinking:
-            message["reasoning_content"] = thoughts
-        return message
-
     def _result(self, result: Result) -> JsonValue:
         text = "\n".join(part.text for part in result.parts if isinstance(part, Text))
         if result.is_error:
             text = prompt_text(self.request.language, "failed_result", text=text)
         return {"role": "tool", "tool_call_id": result.call_id, "content": text}
+
+
+def _uttered(turn: AssistantTurn) -> JsonObject:
+    message: JsonObject = {"role": "assistant", "content": turn.text or None}
+    if turn.calls:
+        message["tool_calls"] = [_call(call) for call in turn.calls]
+    return message
 
 
 def _text(text: str) -> JsonObject:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
 from loom_ia.adapters.models.client import Reader
+from loom_ia.adapters.models.openai_chat.thoughts import KEYS, meta_of
 from loom_ia.core.json import canonical
 from loom_ia.core.model.chunks import (
     ModelChunk,
@@ -26,11 +27,14 @@ from loom_ia.core.model.usage import Usage
 _REASONS: Final[Mapping[str, StopReason]] = {
     "stop": "end",
     "length": "max_tokens",
+    "model_length": "max_tokens",
     "tool_calls": "tool_use",
     "function_call": "tool_use",
     "content_filter": "refusal",
+    "sensitive": "refusal",
 }
-_THOUGHTS: Final = ("reasoning_content", "reasoning")
+_CUT: Final = frozenset({"abort", "error", "insufficient_system_resource", "network_error"})
+"""The reasons of an answer that the server could not end."""
 
 
 class _OpenCall:
@@ -56,7 +60,8 @@ class _OpenCall:
 class ChatReader(Reader):
     """Reads one answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, api: str) -> None:
+        self._api = api
         self._calls: list[_OpenCall] = []
         self._ids: set[str] = set()
         self._reason: str | None = None
@@ -83,6 +88,7 @@ class ChatReader(Reader):
     def finish(self) -> Iterator[ModelChunk]:
         """End the calls, and the answer if it is over."""
         is_over = self._begun and (self.ended or self._reason is not None)
+        is_over = is_over and self._reason not in _CUT
         for call in self._calls:
             yield from self._announced(call, now=True)
             if is_over:
@@ -101,9 +107,10 @@ class ChatReader(Reader):
     def _choice(self, choice: Mapping[str, Any]) -> Iterator[ModelChunk]:
         self._begun = True
         delta = _object(choice.get("delta")) or _object(choice.get("message"))
-        for name in _THOUGHTS:
-            if thought := _said(delta.get(name)):
-                yield ReasoningDelta(thought)
+        for key in KEYS:
+            if thought := _said(delta.get(key)):
+                meta = meta_of(key)
+                yield ReasoningDelta(thought, meta={self._api: meta} if meta else {})
                 break
         if text := _said(delta.get("content")):
             yield TextDelta(text)
@@ -188,15 +195,16 @@ def _usage(data: Mapping[str, Any]) -> Iterator[ModelChunk]:
     of_prompt = _object(counts.get("prompt_tokens_details"))
     cached = _count(of_prompt, "cached_tokens") or _count(counts, "prompt_cache_hit_tokens")
     kept = _count(of_prompt, "cache_write_tokens")
+    thought = _count(_object(counts.get("completion_tokens_details")), "reasoning_tokens")
+    if thought and _count(counts, "total_tokens") == read + written + thought:
+        written += thought  # xAI counts what it thought apart
     yield UsageReported(
         Usage(
             input_tokens=max(read - cached - kept, 0),
             output_tokens=written,
             cache_read_tokens=cached,
             cache_write_tokens=kept,
-            reasoning_tokens=_count(
-                _object(counts.get("completion_tokens_details")), "reasoning_tokens"
-            ),
+            reasoning_tokens=thought,
         )
     )
 
