@@ -1,6 +1,7 @@
 """What users of other engines hit with models of providers, messages and costs."""
 
 import asyncio
+import json
 from contextlib import aclosing
 from typing import Any
 
@@ -19,7 +20,7 @@ from loom_ia.core.model import Reset, TextDelta
 from loom_ia.core.state.run import Status
 from tests.acceptance.project import Project
 from tests.acceptance.provided import ANSWER, APIS, CALL, Api, entry, loom_of, of, provided
-from tests.providers.server import Called, Fails, Provider, Says, Tokens
+from tests.providers.server import Called, Fails, Provider, Raw, Says, Tokens
 
 every_api = pytest.mark.parametrize("api", APIS)
 
@@ -376,3 +377,83 @@ async def test_an_abandoned_stream_is_counted_and_can_be_resumed(
     assert result.text == ANSWER.text
     assert result.usage.total_tokens == cut.usage.total_tokens + 160
     assert report.total.usage == result.usage
+
+
+@every_api
+async def test_attempts_that_give_nothing_stop_at_the_budget(
+    project: Project, provider: Provider, api: Api
+) -> None:
+    """Once they have used it up, there is neither another attempt nor another model."""
+    project.root = {"budgets": {"run": {"max_cost": 0.02}}}
+    pricing = {"input": 100, "output": 100}
+    retry = {"max_attempts": 50, "initial_delay": 0}
+    provided(
+        project,
+        entry(api, provider, pricing=pricing, retry=retry),
+        entry("chat", provider, "HAIKU", pricing=pricing, retry=retry),
+    )
+    provider.default(Says("  ", usage=Tokens(90, 10)))
+    async with loom_of(project) as loom:
+        result = await loom.run("devis", "Calcule.")
+        events = await loom.events(result.run_id)
+    assert result.status is Status.FAILED
+    assert len(provider.requests) == 2
+    assert [r.final for r in of(events, ModelRetried)] == [False, True]
+    assert of(events, ModelFellBack) == []
+    assert [e.limit for e in of(events, BudgetExceeded)] == ["max_cost"]
+
+
+async def test_an_absurd_count_is_not_believed(project: Project, provider: Provider) -> None:
+    """The tokens are counted from the texts instead, and the journal can be read again."""
+    provided(project, entry("chat", provider, pricing={"input": 1, "output": 1}))
+    provider.reply(Says("Bonjour.", usage=Tokens(10**400, 5)))
+    async with loom_of(project) as loom:
+        result = await loom.run("devis", "Bonjour.")
+        report = await loom.report(period="day")
+    assert result.ok
+    assert result.usage.estimated
+    assert report.total.cost_usd == result.cost_usd < 1
+
+
+async def test_a_character_cut_between_two_fragments_is_one(
+    project: Project, provider: Provider
+) -> None:
+    """Escapes of both halves stand in two pieces of the arguments."""
+    halves = ['{"cle": "\\ud83d', '\\ude00"}']
+    lines = [
+        {"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "lire", "arguments": ""}}]},
+        *({"tool_calls": [{"index": 0, "function": {"arguments": half}}]} for half in halves),
+    ]
+    chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in lines]
+    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+    raw = [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks]
+    project.tools = ["lire"]
+    provided(project, entry("chat", provider))
+    headers = {"content-type": "text/event-stream"}
+    provider.reply(Raw(headers=headers, chunks=[*raw, b"data: [DONE]\n\n"]))
+    provider.reply(ANSWER)
+    async with loom_of(project) as loom:
+        assert (await loom.run("devis", "Lis.")).ok
+    assert project.effects() == ["lire:\N{GRINNING FACE}"]
+
+
+async def test_a_model_that_runs_wild_is_not_obeyed(project: Project, provider: Provider) -> None:
+    """Thousands of calls in one answer are no answer."""
+    provided(project, entry("chat", provider, retry={"max_attempts": 1}))
+    provider.reply(Says("", calls=[Called("prix_ttc", {"montant_ht": i}) for i in range(600)]))
+    async with loom_of(project) as loom:
+        result = await loom.run("devis", "Calcule.")
+    assert result.error_type == "model.transient"
+    assert "600 calls" in (result.error or "")
+    assert project.effects() == []
+
+
+async def test_a_price_that_is_not_known_is_not_zero(project: Project, provider: Provider) -> None:
+    """The result says that its cost leaves calls out."""
+    provided(project, entry("chat", provider))
+    provider.reply(ANSWER)
+    async with loom_of(project) as loom:
+        result = await loom.run("devis", "Calcule.")
+        trace = await loom.trace(result.run_id)
+    assert (result.cost_usd, result.unpriced_calls) == (0.0, 1)
+    assert str(trace).splitlines()[0].endswith("$?")

@@ -140,13 +140,13 @@ def test_calls_that_were_under_way_do_not_open_it_twice() -> None:
     assert circuit.enter(at(62)) == "trial"
 
 
-def test_an_answer_that_was_under_way_closes_it() -> None:
-    """The provider answers: what is known later counts."""
+def test_an_answer_that_was_under_way_does_not_close_it() -> None:
+    """It was asked for before the circuit opened: only a trial says how the provider is now."""
     circuit = Circuit(RULE)
     assert circuit.enter(at(0)) == "free"
     fail(circuit, *DOWN)
     assert circuit.leave("free", None, at(1)) is False
-    assert circuit.enter(at(1)) == "free"
+    assert circuit.enter(at(1)) is None
 
 
 def test_without_a_rule_it_never_opens() -> None:

@@ -67,11 +67,18 @@ class Models:
             problems.append(self._loaded.problem(path, template, sdk=spec.sdk, extra=backend.extra))
         key = self._loaded.secret(spec.api_key_env) if spec.api_key_env else None
         if key == "":
-            template = "the variable {name} is not defined, or is empty (give it the key of {sdk})"
-            path = ("models", position, "api_key_env")
-            problems.append(
-                self._loaded.problem(path, template, name=spec.api_key_env, sdk=spec.sdk)
+            template = (
+                "the variable {name} is not defined, or is empty (give it the key of the provider)"
             )
+            path = ("models", position, "api_key_env")
+            problems.append(self._loaded.problem(path, template, name=spec.api_key_env))
+        elif key is not None and not (key.isascii() and key.isprintable() and key == key.strip()):
+            template = (
+                "the variable {name} holds what is no key: there is a blank at an end, an end of "
+                "line or a letter with an accent in it"
+            )
+            path = ("models", position, "api_key_env")
+            problems.append(self._loaded.problem(path, template, name=spec.api_key_env))
         if problems:
             raise ConfigError(problems)
         raw_max_bytes = self._loaded.config.telemetry.capture.raw_max_bytes

@@ -50,6 +50,13 @@ _EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
         "missing": "this key is required",
     }
 )
+# The value is not shown: what stands there by mistake may be a secret.
+_PATTERNS_TOLD: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "base_url": "must begin with http:// or https://, and hold neither a name nor a query",
+        "api_key_env": "must be the name of a variable, such as PROVIDER_KEY, and not the key",
+    }
+)
 _QUOTE: Final = "must be text, not {value} (put it in quotes)"
 _BOOLEAN: Final = "must be true or false, not {value} (YAML 1.2 has no other booleans)"
 _REQUIRED_VERSION: Final = "this key is required (write version: 1)"
@@ -204,6 +211,8 @@ def _wrong_value(error: ErrorDetails, pattern: Pattern) -> tuple[str, dict[str, 
         return _REQUIRED_VERSION, params
     elif kind == "model_type" and pattern == _TOOL and isinstance(value, str):
         return _NOT_A_TOOL, {**params, "name": value}
+    elif kind == "string_pattern_mismatch" and pattern[-1] in _PATTERNS_TOLD:
+        return _PATTERNS_TOLD[pattern[-1]], {}
     elif kind == "string_type" and isinstance(value, int | float):
         return _QUOTE, params
     elif kind == "bool_type" and isinstance(value, str):

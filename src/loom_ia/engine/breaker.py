@@ -49,7 +49,8 @@ class Circuit:
         if passage == "trial":
             self._on_trial = False
         if failure not in COUNTED:
-            self._failures, self._opened_at = 0, None
+            if passage == "trial" or self._opened_at is None:  # an earlier call proves nothing now
+                self._failures, self._opened_at = 0, None
             return False
         self._failures += 1
         rule = self._rule

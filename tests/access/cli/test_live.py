@@ -45,7 +45,7 @@ def test_what_is_shown_ends_as_what_was_said(
     items: list[LiveItem], shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each answer stands whole on its own lines, whatever pieces were lost or taken back."""
-    live = Live()
+    live = Live(in_pieces=True)
     for item in items:
         live.take(item)
     live.end()
@@ -55,5 +55,25 @@ def test_what_is_shown_ends_as_what_was_said(
 def test_a_call_that_failed_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """The error of a call is one line on standard error."""
     failed = ToolCompleted(call_id="c", tool_name="add", output=ToolOutput.of_error("no\nway"))
-    Live().take(placed([failed])[0])
+    Live(in_pieces=True).take(placed([failed])[0])
     assert capsys.readouterr() == ("", "Call error : add: no way\n")
+
+
+def test_a_pipe_is_only_given_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a broken attempt said never stands in a file; nobody could take it back."""
+    live = Live(in_pieces=False)
+    for item in [TextDelta("it is 1000 "), Reset(), TextDelta("it is"), _answered("it is 540")]:
+        live.take(item)
+    live.end()
+    assert capsys.readouterr() == ("it is 540\n", "")
+
+
+def test_a_terminal_is_told_what_is_void(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its reader must not believe what was withdrawn."""
+    live = Live(in_pieces=True)
+    for item in [TextDelta("it is 1000"), Reset(), _answered("it is 540")]:
+        live.take(item)
+    live.end()
+    said = capsys.readouterr()
+    assert said.out == "it is 1000\nit is 540\n"
+    assert said.err == "Withdrawn  : the text above is void, another one follows\n"

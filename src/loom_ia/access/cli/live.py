@@ -1,7 +1,8 @@
 """An answer as it comes: its text on standard output, the calls on standard error.
 
-What a broken attempt showed cannot be taken back from a pipe. After a `Reset`, pieces are no
-longer shown: the whole text follows once the journal has it, on a line of its own.
+What a broken attempt showed cannot be taken back. A terminal is told that it is void; after that,
+pieces are no longer shown: the whole text follows once the journal has it, on a line of its own.
+Elsewhere, in a file or a pipe, an answer is only written once it is one.
 """
 
 from loom_ia.access.cli.terminal import answer, printable, say
@@ -17,9 +18,10 @@ from loom_ia.i18n import translate as _
 class Live:
     """Shows the items of a stream, one answer of the model after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_pieces: bool) -> None:
+        self._in_pieces = in_pieces
         self._shown = ""
-        self._trusted = True
+        self._trusted = in_pieces
 
     def take(self, item: LiveItem) -> None:
         """Show an item, if it is to be shown."""
@@ -29,8 +31,7 @@ class Live:
                     self._shown += item.text
                     answer(item.text, end="")
             case Reset():
-                self.end()
-                self._trusted = False
+                self._withdraw()
             case Event(payload=ModelResponded() as payload):
                 self._answered(payload.message.as_text())
             case Event(payload=ModelRetried() as payload) if not payload.final:
@@ -58,7 +59,13 @@ class Live:
             self._shown = text
             answer(text, end="")
         self.end()
-        self._trusted = True
+        self._trusted = self._in_pieces
+
+    def _withdraw(self) -> None:
+        if self._shown:
+            self.end()
+            say(_("Withdrawn  : the text above is void, another one follows"), "yellow")
+        self._trusted = False
 
 
 def _retried(payload: ModelRetried) -> str:

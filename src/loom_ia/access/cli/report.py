@@ -122,7 +122,10 @@ def _about(report: "UsageReport") -> str:
 
 
 def _row(name: str, spent: "Consumption") -> tuple[str, ...]:
+    from loom_ia.core.views.trace_text import dollars
+
     usage = spent.usage
     tokens = (usage.prompt_tokens, usage.output_tokens)
     counted = (count(number, estimated=usage.estimated) for number in tokens)
-    return (name, count(spent.calls), *counted, f"{spent.cost_usd:.6f}")
+    cost = dollars(spent.cost_usd, unpriced=spent.unpriced_calls)
+    return (name, count(spent.calls), *counted, cost)

@@ -67,8 +67,9 @@ async def _run(args: argparse.Namespace, message: str) -> int:
 
 async def _stream(desk: "Desk", args: argparse.Namespace, message: str, run_id: str) -> None:
     from loom_ia.access.cli.live import Live
+    from loom_ia.access.cli.terminal import is_terminal
 
-    live = Live()
+    live = Live(in_pieces=is_terminal(sys.stdout))
     try:
         items = desk.stream(args.agent, message, session_id=args.session, run_id=run_id)
         async for item in items:

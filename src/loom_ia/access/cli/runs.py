@@ -76,6 +76,7 @@ async def _runs(args: argparse.Namespace) -> int:
 def run_lines(runs: "Iterable[RunListed]") -> Iterator[str]:
     """Write a listing of runs in columns; nothing when there are none."""
     from loom_ia.access.cli.table import columns
+    from loom_ia.core.views.trace_text import dollars
 
     rows = [
         (
@@ -84,7 +85,7 @@ def run_lines(runs: "Iterable[RunListed]") -> Iterator[str]:
             run.status.value,
             moment(run.started_at),
             str(run.iterations),
-            f"{run.cost_usd:.6f}",
+            dollars(run.cost_usd, unpriced=run.unpriced_calls),
         )
         for run in runs
     ]

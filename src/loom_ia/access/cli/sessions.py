@@ -85,6 +85,7 @@ async def _list(args: argparse.Namespace) -> int:
 
 def _lines(found: "tuple[SessionInfo, ...]") -> Iterator[str]:
     from loom_ia.access.cli.table import columns
+    from loom_ia.core.views.trace_text import dollars
 
     rows = [
         (
@@ -92,7 +93,10 @@ def _lines(found: "tuple[SessionInfo, ...]") -> Iterator[str]:
             moment(session.updated_at),
             str(len(session.runs)),
             str(len(session.pending_approvals)),
-            f"{sum(run.cost_usd for run in session.runs):.6f}",
+            dollars(
+                sum(run.cost_usd for run in session.runs),
+                unpriced=sum(run.unpriced_calls for run in session.runs),
+            ),
         )
         for session in found
     ]

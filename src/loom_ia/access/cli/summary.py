@@ -10,6 +10,7 @@ from loom_ia.access.cli.terminal import Style, answer, printable, say, show_json
 from loom_ia.core.json import readable
 from loom_ia.core.state.run import Failed, Status
 from loom_ia.core.views.result import PendingApproval, RunResult
+from loom_ia.core.views.trace_text import dollars
 from loom_ia.i18n import count
 from loom_ia.i18n import translate as _
 
@@ -19,6 +20,12 @@ STATUS_STYLES: Final[Mapping[Status, Style]] = {
     Status.FAILED: "red",
     Status.CANCELLED: "red",
 }
+
+
+_ASK_THE_DOCTOR: Final = frozenset(
+    {"model.auth", "model.invalid_request", "model.transient", "model.quota_exhausted"}
+)
+"""How a run fails when it is the endpoint of a model that has something to say."""
 
 
 def exit_code(result: RunResult) -> int:
@@ -49,19 +56,26 @@ def tell_status(result: RunResult, args: argparse.Namespace, *, durable: bool = 
     say(
         _(
             "Status     : {status} · iterations: {iterations} · tokens: {read}/{written} · "
-            "cost: ${cost:.4f}",
+            "cost: ${cost}",
             status=result.status.value,
             iterations=result.iterations,
             read=count(result.usage.prompt_tokens, estimated=result.usage.estimated),
             written=count(result.usage.output_tokens, estimated=result.usage.estimated),
-            cost=result.cost_usd,
+            cost=dollars(result.cost_usd, unpriced=result.unpriced_calls, decimals=4),
         ),
         STATUS_STYLES.get(result.status, "cyan"),
     )
     say(_("Run        : {run_id}", run_id=result.run_id))
+    if result.finalizing is not None:
+        say(
+            _("Concluded  : without tools, as it had to ({reason})", reason=result.finalizing),
+            "yellow",
+        )
     if result.error_type is not None:
         error = f"{result.error_type} — {result.error}" if result.error else result.error_type
         say(printable(_("Error      : {error}", error=error)), "red")
+        if result.error_type in _ASK_THE_DOCTOR:
+            say(_("Remedy     : ask {command}", command=command_line(args, "doctor")))
     for pending in result.pending_approvals:
         for line in pending_lines(pending, args, durable=durable):
             say(line, "yellow")

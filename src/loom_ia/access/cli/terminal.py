@@ -65,7 +65,7 @@ def show(text: str = "", style: Style = "") -> None:
 
 def ask(question: str) -> str | None:
     """Ask the person at the terminal; None when there is nobody to ask."""
-    if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         return None
     _write(sys.stderr, question)
     return sys.stdin.readline().strip()
@@ -74,7 +74,7 @@ def ask(question: str) -> str | None:
 def is_screen(stream: TextIO | None) -> bool:
     """Whether `rich` can draw there: it is installed, and the terminal does what it is told."""
     able = os.environ.get("TERM", "").lower() not in _DUMB
-    return able and _is_terminal(stream) and find_spec("rich") is not None
+    return able and is_terminal(stream) and find_spec("rich") is not None
 
 
 def has_colours(stream: TextIO | None) -> bool:
@@ -85,7 +85,7 @@ def has_colours(stream: TextIO | None) -> bool:
 def answer(text: str, end: str = "\n") -> None:
     """Write a piece of what a model answered."""
     stream: TextIO | None = sys.stdout
-    if _is_terminal(stream):
+    if is_terminal(stream):
         text = printable(text)
     _write(stream, text + end)
 
@@ -108,7 +108,8 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-def _is_terminal(stream: TextIO | None) -> bool:
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody reads there what is written."""
     return stream is not None and not stream.closed and stream.isatty()
 
 

@@ -1,19 +1,27 @@
 """Hiding a key in what is kept or told, in whichever way somebody wrote it there."""
 
 import json
+import re
 from typing import Final
 from urllib.parse import quote
 
 HIDDEN: Final = "***"
 
 _SHORTEST_PIECE: Final = 8
+_MASKED: Final = re.compile(
+    r"[A-Za-z0-9_-]{2,80}\*{3,}[A-Za-z0-9_-]{1,16}"
+    r"|\b(?:sk|pk|rk|key)[-_][A-Za-z0-9_-]{0,80}(?:\.{3}|…)[A-Za-z0-9_-]{1,16}"
+)
 
 
 def without(secret: str | None, text: str) -> str:
-    """Replace `secret` in `text`, also where it is quoted, in an address or in JSON."""
+    """Replace `secret` in `text`, also where it is quoted, in an address or in JSON.
+
+    A key of which a provider shows some letters among stars is hidden too.
+    """
     for written in _ways(secret):
         text = text.replace(written, HIDDEN)
-    return text
+    return _MASKED.sub(HIDDEN, text) if secret else text
 
 
 def without_piece(secret: str | None, text: str) -> str:

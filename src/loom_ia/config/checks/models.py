@@ -1,6 +1,7 @@
 """What the entry of a model says fits together."""
 
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 from loom_ia.config.places import Source
 from loom_ia.config.project import Project
@@ -14,8 +15,22 @@ def check_models(project: Project) -> Iterator[Problem]:
         return
     for position, model in enumerate(project.root.models):
         source = project.source.inside("models", position)
+        yield from _of_its_address(source, model)
         yield from _of_its_sdk(source, model)
         yield from _of_its_capabilities(source, model)
+
+
+def _of_its_address(source: Source, model: ModelSpec) -> Iterator[Problem]:
+    if model.base_url is None:
+        return
+    try:
+        address = urlsplit(model.base_url)
+        sound = bool(address.hostname) and address.port != 0 and model.base_url.isprintable()
+    except ValueError:  # a port that is none, an address of six parts that is none
+        sound = False
+    if not sound:
+        template = "this is no address that can be called"
+        yield source.problem(("base_url",), template)
 
 
 def _of_its_sdk(source: Source, model: ModelSpec) -> Iterator[Problem]:

@@ -10,11 +10,10 @@ from datetime import datetime, timedelta
 from loom_ia.core.decide.calls import decide_calls, has_open_calls, run_calls
 from loom_ia.core.decide.closing import completed, timed_out
 from loom_ia.core.decide.effects import Emit, Finished, Move, Wait
+from loom_ia.core.decide.limits import must_stop, told
 from loom_ia.core.decide.request import build_request
-from loom_ia.core.events.budget import BudgetExceeded
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.run import RunFinalizing, StepCompleted, StepStarted
-from loom_ia.core.model.budget import Excess
 from loom_ia.core.plan import AgentPlan
 from loom_ia.core.spans import span
 from loom_ia.core.state.run import RunState, Step
@@ -47,20 +46,9 @@ def _next_turn(run: RunState, plan: AgentPlan) -> tuple[Payload, ...]:
         return (step,)
     if run.table and run.iterations >= plan.max_iterations:
         return (RunFinalizing(reason="iterations"), step)
-    spent = run.spent
-    reached = tuple(
-        plan.budget.reached(cost=spent.cost, tokens=spent.usage.total_tokens, calls=spent.calls)
-    )
-    told = tuple(_told(excess, plan) for excess in reached if excess.limit not in run.exceeded)
-    if reached and plan.on_exceed == "stop":
-        return (*told, RunFinalizing(reason="budget"), step)
-    return (*told, step)
-
-
-def _told(excess: Excess, plan: AgentPlan) -> BudgetExceeded:
-    return BudgetExceeded(
-        limit=excess.limit, value=excess.value, spent=excess.spent, action=plan.on_exceed
-    )
+    if must_stop(run, plan):
+        return (*told(run, plan), RunFinalizing(reason="budget"), step)
+    return (*told(run, plan), step)
 
 
 def _is_out_of_time(run: RunState, plan: AgentPlan, now: datetime) -> bool:

@@ -1,6 +1,6 @@
 """What models answer, and what happened when they did not."""
 
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from loom_ia.core.errors import ModelErrorKind
 from loom_ia.core.events.envelope import EventStatus, Facet, Fact, Payload, SpanRule
@@ -17,6 +17,14 @@ FailureKind: TypeAlias = ModelErrorKind | Literal["interrupted"]
 """Why an attempt gave no answer; `interrupted` when the run was stopped meanwhile."""
 
 FallbackReason: TypeAlias = ModelErrorKind | Literal["circuit_open"]
+
+
+_FREE: Final = frozenset({"", "fake"})
+
+
+def is_unpriced(provider: str, prices: Prices | None) -> bool:
+    """Whether a call was made to somebody who asks for money, at a price that is not known."""
+    return prices is None and provider not in _FREE
 
 
 class ModelResponded(Payload):
@@ -64,7 +72,13 @@ class ModelResponded(Payload):
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
         del fact
-        return run.responded(self.message, self.problems, self.usage, self.cost_usd)
+        return run.responded(
+            self.message,
+            self.problems,
+            self.usage,
+            self.cost_usd,
+            unpriced=is_unpriced(self.provider, self.prices),
+        )
 
 
 class ModelRetried(Payload):
@@ -109,7 +123,10 @@ class ModelRetried(Payload):
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
         del fact
-        return run.paid(self.usage, self.cost_usd) if self.usage else run
+        if self.usage is None:
+            return run
+        unpriced = is_unpriced(self.provider, self.prices)
+        return run.paid(self.usage, self.cost_usd, unpriced=unpriced)
 
 
 class ModelFellBack(Payload):

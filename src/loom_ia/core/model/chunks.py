@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 from pydantic_core import from_json
 
+from loom_ia.core.errors import UnstorableValue
 from loom_ia.core.json import JsonObject, JsonValue, storable, storable_text
 from loom_ia.core.model.content import AnyBlock, ReasoningBlock, TextBlock, ToolCallBlock
 from loom_ia.core.model.messages import Message
@@ -215,7 +216,10 @@ class Assembler:
                 TextBlock(text=safe)
                 if part.kind == "text"
                 else ReasoningBlock(
-                    text=safe, model=self.model, model_id=self.model_id, provider_meta=part.meta
+                    text=safe,
+                    model=self.model,
+                    model_id=self.model_id,
+                    provider_meta=_storable_meta(part.meta, mended),
                 )
             )
         return Answer(tuple(blocks), self._usage, self._stop, tuple(mended))
@@ -243,6 +247,21 @@ class Assembler:
         self._calls[part.call_id] = part
 
 
+def _storable_meta(meta: dict[str, JsonObject], mended: list[str]) -> dict[str, JsonObject]:
+    """Give what the journal can hold of what a provider wants back; the rest is lost to it."""
+    kept: dict[str, JsonObject] = {}
+    for api, given in meta.items():
+        try:
+            safe, paths = storable(given, api)
+        except UnstorableValue:
+            mended.append(api)
+            continue
+        mended += paths
+        if isinstance(safe, dict):
+            kept[api] = safe
+    return kept
+
+
 def _call_block(part: _Part, text: str, mended: list[str]) -> ToolCallBlock:
     if part.ended or text.strip():
         arguments, paths = read_arguments(text)
@@ -254,9 +273,16 @@ def _call_block(part: _Part, text: str, mended: list[str]) -> ToolCallBlock:
         provider_meta={},
         type="tool_call",
         call_id=storable_text(part.call_id),
-        name=storable_text(part.name),
+        name=_on_one_line(storable_text(part.name)),
         arguments=arguments,
     )
+
+
+def _on_one_line(name: str) -> str:
+    """Give the name of a tool without what no name has: it is shown to people as it is."""
+    if name.isprintable():
+        return name
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
 
 
 def read_arguments(text: str) -> tuple[JsonObject, tuple[str, ...]]:
@@ -267,10 +293,11 @@ def read_arguments(text: str) -> tuple[JsonObject, tuple[str, ...]]:
     """
     if not text.strip():
         return {}, ()
+    whole = storable_text(text)  # fragments may cut a character in two
     try:
-        value: JsonValue = from_json(text, allow_inf_nan=False)
+        value: JsonValue = from_json(whole, allow_inf_nan=False)
         safe, mended = storable(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return _unreadable(text), ()
     return (safe, mended) if isinstance(safe, dict) else (_unreadable(text), ())
 

@@ -131,7 +131,7 @@ class ModelSpec(Value):
     )
     api_key_env: str | None = Field(
         default=None,
-        min_length=1,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
         description="The variable that holds the key; `null` for a server that asks for none.",
     )
     max_tokens: int | None = Field(

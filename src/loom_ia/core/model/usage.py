@@ -1,6 +1,11 @@
 """What a model call consumed, in tokens."""
 
+from typing import Final
+
 from loom_ia.core.model.base import Value, sparse
+
+MOST_TOKENS: Final = 10**12
+"""More than this in one call is a mistake of whoever counted."""
 
 
 class Usage(Value):
@@ -19,6 +24,19 @@ class Usage(Value):
     cache_write_1h_tokens: int = sparse(0)
     reasoning_tokens: int = sparse(0)
     estimated: bool = sparse(False)
+
+    @property
+    def is_plausible(self) -> bool:
+        """Whether these are numbers of tokens that somebody may have consumed."""
+        counts = (
+            self.input_tokens,
+            self.output_tokens,
+            self.cache_read_tokens,
+            self.cache_write_tokens,
+            self.cache_write_1h_tokens,
+            self.reasoning_tokens,
+        )
+        return all(0 <= count <= MOST_TOKENS for count in counts)
 
     @property
     def prompt_tokens(self) -> int:

@@ -79,11 +79,21 @@ class Step(Evolving):
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What the run consumed so far; `cost` in dollars, `calls` of models."""
+    """What the run consumed so far; `cost` in dollars, `calls` of models.
+
+    `unpriced` counts what no price is known of, so that `cost` leaves it out.
+    """
 
     usage: Usage = Usage()  # noqa: RUF009 -- frozen, so shared safely
     cost: float = 0.0
     calls: int = 0
+    unpriced: int = 0
+
+    def plus(self, usage: Usage, cost: float, *, calls: int, unpriced: bool) -> "Spent":
+        """Add what a call consumed."""
+        return Spent(
+            self.usage + usage, self.cost + cost, self.calls + calls, self.unpriced + unpriced
+        )
 
 
 @dataclass(frozen=True)
@@ -224,7 +234,13 @@ class RunState(Evolving):
         return self.but(conversation=self.conversation.add(message))
 
     def responded(
-        self, message: Message, problems: dict[str, str], usage: Usage, cost: float
+        self,
+        message: Message,
+        problems: dict[str, str],
+        usage: Usage,
+        cost: float,
+        *,
+        unpriced: bool = False,
     ) -> "RunState":
         """Take an answer of the main model: calls go on the table, anything else is the answer."""
         if self.finalizing and message.calls:
@@ -239,17 +255,16 @@ class RunState(Evolving):
             answer=None if calls else message,
             iterations=self.iterations + 1,
             step=self.step.but(done=True) if self.step else None,
-            spent=Spent(self.spent.usage + usage, self.spent.cost + cost, self.spent.calls + 1),
+            spent=self.spent.plus(usage, cost, calls=1, unpriced=unpriced),
         )
 
     def fell_back(self, slot: str, model: str) -> "RunState":
         """Let another model answer for `slot`, until the run is over."""
         return self.but(models=tuple({**dict(self.models), slot: model}.items()))
 
-    def paid(self, usage: Usage, cost: float) -> "RunState":
+    def paid(self, usage: Usage, cost: float, *, unpriced: bool = False) -> "RunState":
         """Count what a call that gave no answer consumed; it is no call of the budget."""
-        spent = Spent(self.spent.usage + usage, self.spent.cost + cost, self.spent.calls)
-        return self.but(spent=spent)
+        return self.but(spent=self.spent.plus(usage, cost, calls=0, unpriced=unpriced))
 
     def step_started(
         self, number: int, effect: StepEffect, span: SpanId, at: datetime

@@ -3,20 +3,17 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.fold import fold
-from loom_ia.core.events.model import ModelResponded, ModelRetried
+from loom_ia.core.events.model import ModelResponded, ModelRetried, is_unpriced
 from loom_ia.core.ids import RunId, SessionId
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.run import RunState, Status
 
 Period: TypeAlias = Literal["day", "month"]
-
-_FREE: Final = frozenset({"", "fake"})
-"""Who asks for no money."""
 
 
 class Consumption(Value):
@@ -98,7 +95,7 @@ class _Sum:
             self.failed += 1
         if payload.usage is not None:
             self.usage += payload.usage
-            self.unpriced += payload.prices is None and payload.provider not in _FREE
+            self.unpriced += is_unpriced(payload.provider, payload.prices)
         self.cost += payload.cost_usd
 
     def fields(self, **more: object) -> dict[str, object]:

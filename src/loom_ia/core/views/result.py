@@ -10,7 +10,7 @@ from loom_ia.core.model.base import Value
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.calls import Call, QuestionKind
-from loom_ia.core.state.run import Completed, Failed, RunState, Status
+from loom_ia.core.state.run import Completed, Failed, FinalizingReason, RunState, Status
 
 
 class PendingApproval(Value):
@@ -35,7 +35,9 @@ class RunResult(Value):
     """Where a run stands and what it gave.
 
     `text` is the answer as plain text, empty until the run is completed; `cost_usd` is in dollars.
-    A result may be of a run that is not over: then it says what was true when it was read.
+    `unpriced_calls` counts the calls that `cost_usd` leaves out, for no price is known of them.
+    `finalizing` says why the run had to conclude, None when it did so by itself. A result may be of
+    a run that is not over: then it says what was true when it was read.
     """
 
     run_id: RunId
@@ -49,6 +51,8 @@ class RunResult(Value):
     iterations: int = 0
     usage: Usage = Usage()
     cost_usd: float = 0.0
+    unpriced_calls: int = 0
+    finalizing: FinalizingReason | None = None
     artifacts: tuple[StoredArtifact, ...] = ()
     pending_approvals: tuple[PendingApproval, ...] = ()
 
@@ -92,6 +96,8 @@ def run_result(run: RunState) -> RunResult:
         iterations=run.iterations,
         usage=run.spent.usage,
         cost_usd=run.spent.cost,
+        unpriced_calls=run.spent.unpriced,
+        finalizing=run.finalizing,
         artifacts=run.artifacts,
         pending_approvals=tuple(pending_approval(run.run_id, call) for call in run.pending),
     )

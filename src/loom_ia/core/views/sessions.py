@@ -26,6 +26,7 @@ class RunListed(Value):
     iterations: int
     usage: Usage
     cost_usd: float
+    unpriced_calls: int = 0
     error_type: str | None = None
 
 
@@ -74,6 +75,7 @@ def run_listed(run: RunState, updated_at: datetime) -> RunListed:
         iterations=run.iterations,
         usage=run.spent.usage,
         cost_usd=run.spent.cost,
+        unpriced_calls=run.spent.unpriced,
         error_type=outcome.error_type if isinstance(outcome, Failed) else None,
     )
 

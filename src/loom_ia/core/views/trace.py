@@ -7,7 +7,7 @@ read one by one give the same tree, so that a run can be watched while it lives.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeAlias
 
 from loom_ia.core.events.approval import (
     ApprovalExpired,
@@ -15,24 +15,40 @@ from loom_ia.core.events.approval import (
     ApprovalRejected,
     ApprovalRequested,
 )
+from loom_ia.core.events.budget import BudgetExceeded
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.message import UserMessage
-from loom_ia.core.events.model import CircuitOpened, ModelFellBack, ModelResponded, ModelRetried
-from loom_ia.core.events.run import RunStarted, StepCompleted, StepStarted
+from loom_ia.core.events.model import (
+    CircuitOpened,
+    ModelFellBack,
+    ModelResponded,
+    ModelRetried,
+    is_unpriced,
+)
+from loom_ia.core.events.run import (
+    RunFinalizing,
+    RunResumed,
+    RunStarted,
+    StepCompleted,
+    StepStarted,
+)
 from loom_ia.core.events.tool import ToolCalled, ToolCompleted
 from loom_ia.core.ids import CallId, RunId, SessionId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.usage import Usage
-from loom_ia.core.state.run import Cancelled, RunState, Status, StepEffect
+from loom_ia.core.state.run import Cancelled, Failed, RunState, Status, StepEffect
 from loom_ia.core.views.result import PendingApproval, RunResult, run_result
 from loom_ia.core.views.trace_items import (
     Approval,
     AskedCall,
     AttemptItem,
     CircuitItem,
+    ConcludingItem,
+    FailureItem,
     FallbackItem,
     Item,
+    LimitItem,
     ModelItem,
     ToolItem,
     ToolOutcome,
@@ -57,6 +73,7 @@ class Trace(Value):
     iterations: int
     usage: Usage
     cost_usd: float
+    unpriced_calls: int = 0
     request: str = ""
     steps: tuple[TraceStep, ...] = ()
     orphans: tuple[ToolItem, ...] = ()
@@ -154,6 +171,7 @@ class TraceReader:
             return
         if event.run_id != self.run.run_id:
             return
+        failed = self.run.outcome
         self.run = payload.evolve(self.run, event)
         self.last = event.ts
         match payload:
@@ -165,21 +183,21 @@ class TraceReader:
                 self.steps[-1].duration_ms = payload.duration_ms
             case ModelResponded():
                 self._answered(payload, event.role or "")
-            case ModelRetried() | ModelFellBack() | CircuitOpened():
+            case (
+                ModelRetried()
+                | ModelFellBack()
+                | CircuitOpened()
+                | BudgetExceeded()
+                | RunFinalizing()
+            ):
                 self._step().items.append(_trouble(payload, event.role or ""))
+            case RunResumed() if isinstance(failed, Failed):
+                kind, error = failed.error_type, failed.error
+                self._step().items.append(FailureItem(error_type=kind, error=error))
             case ToolCalled() | ToolCompleted():
                 self._moved(payload)
-            case ApprovalRequested():
-                self._call(payload.call_id, payload.tool_name).approvals.append(
-                    Approval(
-                        kind=payload.kind,
-                        question=payload.reason,
-                        requested_at=event.ts,
-                        expire_at=payload.expire_at,
-                    )
-                )
-            case ApprovalGranted() | ApprovalRejected() | ApprovalExpired():
-                self._decided(payload, event.ts)
+            case ApprovalRequested() | ApprovalGranted() | ApprovalRejected() | ApprovalExpired():
+                self._asked_or_decided(payload, event.ts)
             case _:
                 pass
 
@@ -200,6 +218,7 @@ class TraceReader:
             iterations=run.iterations,
             usage=run.spent.usage,
             cost_usd=run.spent.cost,
+            unpriced_calls=run.spent.unpriced,
             request=self.request,
             steps=tuple(step.step() for step in self.steps),
             orphans=tuple(call.item() for call in orphans),
@@ -235,6 +254,7 @@ class TraceReader:
                 latency_ms=payload.latency_ms,
                 usage=payload.usage,
                 cost_usd=payload.cost_usd,
+                unpriced=is_unpriced(payload.provider, payload.prices),
                 stop_reason=payload.stop_reason,
                 text=payload.message.as_text(),
                 calls=calls,
@@ -263,6 +283,23 @@ class TraceReader:
         call.launched, call.resumed, call.arguments = True, payload.resumed, payload.arguments
         self._step().items.append(call)
 
+    def _asked_or_decided(
+        self,
+        payload: ApprovalRequested | ApprovalGranted | ApprovalRejected | ApprovalExpired,
+        at: datetime,
+    ) -> None:
+        if not isinstance(payload, ApprovalRequested):
+            self._decided(payload, at)
+            return
+        self._call(payload.call_id, payload.tool_name).approvals.append(
+            Approval(
+                kind=payload.kind,
+                question=payload.reason,
+                requested_at=at,
+                expire_at=payload.expire_at,
+            )
+        )
+
     def _decided(
         self, payload: ApprovalGranted | ApprovalRejected | ApprovalExpired, at: datetime
     ) -> None:
@@ -282,9 +319,16 @@ class TraceReader:
         approvals[-1] = approvals[-1].model_copy(update=decision)
 
 
-def _trouble(payload: ModelRetried | ModelFellBack | CircuitOpened, role: str) -> Item:
-    """Show what happened in the place of an answer."""
+_Trouble: TypeAlias = ModelRetried | ModelFellBack | CircuitOpened | BudgetExceeded | RunFinalizing
+
+
+def _trouble(payload: _Trouble, role: str) -> Item:
+    """Show what happened in the place of an answer, or to the way that the run takes."""
     match payload:
+        case BudgetExceeded():
+            return LimitItem(limit=payload.limit, value=payload.value, spent=payload.spent)
+        case RunFinalizing():
+            return ConcludingItem(reason=payload.reason)
         case ModelRetried():
             return AttemptItem(
                 model=payload.model,
@@ -297,6 +341,8 @@ def _trouble(payload: ModelRetried | ModelFellBack | CircuitOpened, role: str) -
                 delay_s=payload.delay_s,
                 usage=payload.usage,
                 cost_usd=payload.cost_usd,
+                unpriced=payload.usage is not None
+                and is_unpriced(payload.provider, payload.prices),
                 final=payload.final,
             )
         case ModelFellBack():

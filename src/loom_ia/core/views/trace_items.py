@@ -13,7 +13,7 @@ from loom_ia.core.model.base import Value
 from loom_ia.core.model.chunks import StopReason
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.calls import QuestionKind
-from loom_ia.core.state.run import StepEffect
+from loom_ia.core.state.run import FinalizingReason, StepEffect
 
 Verdict: TypeAlias = Literal["granted", "rejected", "expired"]
 ToolOutcome: TypeAlias = Literal["ok", "error", "unknown"]
@@ -43,7 +43,10 @@ class AskedCall(Value):
 
 
 class ModelItem(Value):
-    """One answer of a model: `model` is the name in the configuration, `cost_usd` in dollars."""
+    """One answer of a model: `model` is the name in the configuration, `cost_usd` in dollars.
+
+    `unpriced` tells that no price is known of it, so that its cost is not 0 but unknown.
+    """
 
     kind: Literal["model"] = "model"
     model: str
@@ -52,6 +55,7 @@ class ModelItem(Value):
     latency_ms: int
     usage: Usage
     cost_usd: float
+    unpriced: bool = False
     stop_reason: StopReason
     text: str
     calls: tuple[AskedCall, ...] = ()
@@ -74,6 +78,7 @@ class AttemptItem(Value):
     delay_s: float = 0.0
     usage: Usage | None = None
     cost_usd: float = 0.0
+    unpriced: bool = False
     final: bool = False
 
 
@@ -97,6 +102,30 @@ class CircuitItem(Value):
     cooldown_s: float
 
 
+class LimitItem(Value):
+    """A limit of the budget was reached: `spent` of `value`, in dollars, tokens or calls."""
+
+    kind: Literal["limit"] = "limit"
+    limit: str
+    value: float
+    spent: float
+
+
+class ConcludingItem(Value):
+    """The run had to conclude, without tools."""
+
+    kind: Literal["concluding"] = "concluding"
+    reason: FinalizingReason
+
+
+class FailureItem(Value):
+    """The run failed here, and was resumed afterwards."""
+
+    kind: Literal["failure"] = "failure"
+    error_type: str
+    error: str
+
+
 class ToolItem(Value):
     """One call: `outcome` is None while its end is not known.
 
@@ -116,7 +145,16 @@ class ToolItem(Value):
     approvals: tuple[Approval, ...] = ()
 
 
-Item: TypeAlias = ModelItem | ToolItem | AttemptItem | FallbackItem | CircuitItem
+Item: TypeAlias = (
+    ModelItem
+    | ToolItem
+    | AttemptItem
+    | FallbackItem
+    | CircuitItem
+    | LimitItem
+    | ConcludingItem
+    | FailureItem
+)
 
 
 class TraceStep(Value):

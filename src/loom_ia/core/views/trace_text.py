@@ -16,8 +16,11 @@ from loom_ia.core.views.trace_items import (
     Approval,
     AttemptItem,
     CircuitItem,
+    ConcludingItem,
+    FailureItem,
     FallbackItem,
     Item,
+    LimitItem,
     ModelItem,
     ToolItem,
     TraceStep,
@@ -83,11 +86,18 @@ def duration(milliseconds: int) -> str:
     return f"{milliseconds // _HOUR} h {milliseconds % _HOUR // _MINUTE:02d} min"
 
 
-def _spent(usage: Usage, cost: float) -> dict[str, object]:
+def dollars(cost: float, *, unpriced: int, decimals: int = 6) -> str:
+    """Write a cost; `?` when no price is known of any call, `≥` when one of some is not."""
+    if not unpriced:
+        return f"{cost:.{decimals}f}"
+    return f"≥{cost:.{decimals}f}" if cost else "?"
+
+
+def _spent(usage: Usage, cost: float, *, unpriced: bool) -> dict[str, object]:
     """Give what the lines of calls say of their consumption; what was estimated has a mark."""
     mark = ESTIMATED if usage.estimated else ""
     read, written = f"{mark}{usage.prompt_tokens}", f"{mark}{usage.output_tokens}"
-    return {"read": read, "written": written, "cost": cost}
+    return {"read": read, "written": written, "cost": dollars(cost, unpriced=unpriced)}
 
 
 def _on_one_line(text: str) -> str:
@@ -111,11 +121,11 @@ class _Writer:
 
     def run(self, trace: "Trace") -> Iterator[TraceLine]:
         said = self.translate(
-            "run {agent} — {status}, {duration}, ${cost:.6f}",
+            "run {agent} — {status}, {duration}, ${cost}",
             agent=trace.agent,
             status=trace.status.value,
             duration=duration(trace.duration_ms),
-            cost=trace.cost_usd,
+            cost=dollars(trace.cost_usd, unpriced=trace.unpriced_calls),
         )
         yield TraceLine("run", said)
         for step in trace.steps:
@@ -160,6 +170,12 @@ class _Writer:
                 return self._fallback(item)
             case CircuitItem():
                 return self._circuit(item)
+            case LimitItem():
+                return self._limit(item)
+            case ConcludingItem():
+                return self._concluding(item)
+            case FailureItem():
+                return self._failure(item)
 
     def _attempt(self, item: AttemptItem) -> Iterator[TraceLine]:
         said = self.translate(
@@ -179,7 +195,8 @@ class _Writer:
             yield f"HTTP {item.http_status}"
         if item.usage is not None:
             yield self.translate(
-                "{read} → {written} tokens, ${cost:.6f}", **_spent(item.usage, item.cost_usd)
+                "{read} → {written} tokens, ${cost}",
+                **_spent(item.usage, item.cost_usd, unpriced=item.unpriced),
             )
         if not item.final:
             yield self.translate("tried again after {seconds:g} s", seconds=item.delay_s)
@@ -192,6 +209,26 @@ class _Writer:
             reason=item.reason,
         )
         yield TraceLine("waiting", f"    {said}")
+        if item.error:
+            yield self._detail(self.translate("error"), item.error, "failure")
+
+    def _limit(self, item: LimitItem) -> Iterator[TraceLine]:
+        said = self.translate(
+            "limit {limit} reached: {spent:g} of {value:g}",
+            limit=item.limit,
+            spent=item.spent,
+            value=item.value,
+        )
+        yield TraceLine("waiting", f"    {said}")
+
+    def _concluding(self, item: ConcludingItem) -> Iterator[TraceLine]:
+        said = self.translate("it must conclude, without tools: {reason}", reason=item.reason)
+        yield TraceLine("waiting", f"    {said}")
+
+    def _failure(self, item: FailureItem) -> Iterator[TraceLine]:
+        error = f"{item.error_type} — {item.error}" if item.error else item.error_type
+        said = self.translate("failed, then resumed: {error}", error=self._text(error, 6))
+        yield TraceLine("failure", f"    {said}")
 
     def _circuit(self, item: CircuitItem) -> Iterator[TraceLine]:
         said = self.translate(
@@ -204,11 +241,11 @@ class _Writer:
 
     def _model(self, item: ModelItem) -> Iterator[TraceLine]:
         said = self.translate(
-            "model {model} ({role}) — {duration}, {read} → {written} tokens, ${cost:.6f}",
+            "model {model} ({role}) — {duration}, {read} → {written} tokens, ${cost}",
             model=item.model_id,
             role=item.role,
             duration=duration(item.latency_ms),
-            **_spent(item.usage, item.cost_usd),
+            **_spent(item.usage, item.cost_usd, unpriced=item.unpriced),
         )
         yield TraceLine("model", f"    {said}")
         if item.text:

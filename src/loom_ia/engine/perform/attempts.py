@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from loom_ia.core.decide.effects import CallModel
+from loom_ia.core.decide.limits import must_stop
 from loom_ia.core.errors import ModelError, ModelErrorKind, text_of
 from loom_ia.core.events.model import (
     CircuitOpened,
@@ -23,6 +24,7 @@ from loom_ia.core.events.model import (
 )
 from loom_ia.core.json import storable_text
 from loom_ia.core.model.chunks import Answer, Assembler, ModelChunk, Reset, UsageReported
+from loom_ia.core.model.content import ToolCallBlock
 from loom_ia.core.model.exchange import HttpExchange
 from loom_ia.core.model.models import ModelSpec, Retry
 from loom_ia.core.model.pricing import Prices
@@ -33,6 +35,9 @@ from loom_ia.engine.breaker import Passage
 from loom_ia.engine.interrupt import is_cancelled
 from loom_ia.engine.perform.context import EffectContext
 from loom_ia.engine.perform.timers import Timers
+
+MOST_CALLS: Final = 512
+"""Calls that one answer may ask for: more of them is a model that ran wild."""
 
 RETRIED: Final[frozenset[ModelErrorKind]] = frozenset({"transient", "overloaded"})
 
@@ -60,6 +65,8 @@ class ModelCall:
     context: EffectContext
     client: ModelClient
     number: int = 0
+    paid: bool = False
+    """Whether an attempt that gave no answer consumed something."""
     _assembler: Assembler = field(init=False)
     _begun: bool = False
 
@@ -88,6 +95,18 @@ class ModelCall:
         self._left(passage, None)
         return answered
 
+    @property
+    def is_too_dear(self) -> bool:
+        """Whether the budget is used up by attempts that gave nothing: there is no other one."""
+        return self.paid and must_stop(self.context.run, self.context.program.plan)
+
+    def _would_be_too_dear(self, usage: Usage | None) -> bool:
+        """Whether the budget is used up once `usage` is counted too."""
+        run, prices = self.context.run, self._prices(usage) if usage else None
+        if usage is not None:
+            run = run.paid(usage, prices.cost(usage) if prices else 0.0)
+        return self.paid and must_stop(run, self.context.program.plan)
+
     def _left(self, passage: Passage, error: ModelError | None) -> None:
         context, spec = self.context, self.spec
         circuit = context.program.circuits.of(spec)
@@ -109,8 +128,11 @@ class ModelCall:
                 return await self._attempt()
             except ModelError as error:
                 self._forget_shown()
-                delay = _delay(self.spec.retry, self.number, error)
                 usage = self._consumed()
+                self.paid = self.paid or usage is not None
+                delay = _delay(self.spec.retry, self.number, error)
+                if delay is not None and self._would_be_too_dear(usage):
+                    delay = None
                 if delay is not None or usage is not None:
                     self.context.stage(self._retried(error.kind, error, delay, usage))
                 if delay is None:
@@ -144,7 +166,7 @@ class ModelCall:
         if answer is None:
             raise self._cut()
         self._refuse_unusable(answer)
-        usage = answer.usage or self._estimated()
+        usage = self._reported() or self._estimated()
         return Priced(answer, usage, self._prices(usage), self.number)
 
     def _stream(self) -> AsyncGenerator[ModelChunk, None]:
@@ -191,6 +213,15 @@ class ModelCall:
             raise ModelError("content_filtered", "{model} refused to answer", model=model)
         if answer.is_empty:
             raise ModelError("transient", "the answer of {model} is empty", model=model)
+        asked = sum(isinstance(block, ToolCallBlock) for block in answer.blocks)
+        if asked > MOST_CALLS:
+            raise ModelError(
+                "transient",
+                "the answer of {model} asks for {count} calls, and {most} are made at most",
+                model=model,
+                count=asked,
+                most=MOST_CALLS,
+            )
 
     def _cut(self) -> ModelError:
         template = "the answer of {model} was cut before its end"
@@ -206,15 +237,20 @@ class ModelCall:
         """Give what a failed attempt consumed: nothing when the model had not begun to answer."""
         assembler = self._assembler
         if assembler.answer is not None:
-            return assembler.usage or self._estimated()
+            return self._reported() or self._estimated()
         if assembler.usage is None and not self._begun:
             return None
         return self._estimated()
 
+    def _reported(self) -> Usage | None:
+        """Give what the provider counted, unless nobody can have consumed that."""
+        usage = self._assembler.usage
+        return usage if usage is not None and usage.is_plausible else None
+
     def _estimated(self) -> Usage:
         """Count what the provider did not say."""
         assembler = self._assembler
-        known = assembler.usage or Usage()
+        known = self._reported() or Usage()
         read = known.prompt_tokens or self.context.sizes.prompt_tokens(self.effect.request)
         written = math.ceil(assembler.written / CHARACTERS_PER_TOKEN)
         cached = known.cache_read_tokens + known.cache_write_tokens

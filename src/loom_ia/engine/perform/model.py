@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 
 from loom_ia.core.decide.closing import failed
 from loom_ia.core.decide.effects import CallModel
+from loom_ia.core.decide.limits import told
 from loom_ia.core.errors import ModelError, text_of
 from loom_ia.core.events.model import FallbackReason, ModelFellBack, ModelResponded
 from loom_ia.core.events.run import StepCompleted
@@ -30,22 +31,23 @@ _log = logging.getLogger("loom_ia.engine.model")
 async def call_model(effect: CallModel, context: EffectContext) -> None:
     """Perform a model call and stage its answer, what takes over, or the failure of the run."""
     program, request = context.program, effect.request
+    client = program.models[request.model]
+    call = ModelCall(effect, context, client)
     started = time.perf_counter()
     try:
-        client = program.models[request.model]
         if (prepare := getattr(client, "prepare", None)) is not None:
             await prepare()
             started = time.perf_counter()  # what this takes is not the provider's
-        priced = await ModelCall(effect, context, client).answer()
+        priced = await call.answer()
         seen = context.seen_calls.of(context.run.conversation.messages)
         message = _with_unique_ids(priced.answer.message, seen)
         problems = await _problems(message, program)
         responded = _fact(effect, priced, message, problems, client.spec, _since(started))
     except ModelError as error:
-        _give_up(context, request.model, error, started)
+        _give_up(call, error, started)
         return
     except Exception as error:  # noqa: BLE001 -- an adapter's fault must not keep the run open
-        _fail(context, type(error).__name__, error, started)
+        _fail(context, request.model, type(error).__name__, error, started)
         return
     context.stage(responded)
     if _log.isEnabledFor(logging.INFO):
@@ -85,11 +87,16 @@ def _fact(
     )
 
 
-def _give_up(context: EffectContext, model: str, error: ModelError, started: float) -> None:
+def _give_up(call: ModelCall, error: ModelError, started: float) -> None:
     """Let the next model of the chain answer, if the error is one that another may not have."""
-    successor = _successor(context.program.plan, model, error)
+    context, model = call.context, call.spec.id
+    plan = context.program.plan
+    successor = _successor(plan, model, error)
+    if call.is_too_dear:
+        context.stage(*told(context.run, plan))
+        successor = None
     if successor is None:
-        _fail(context, f"model.{error.kind}", error, started)
+        _fail(context, model, f"model.{error.kind}", error, started)
         return
     reason: FallbackReason = "circuit_open" if error.kind == "unavailable" else error.kind
     context.stage(
@@ -113,16 +120,16 @@ def _successor(plan: AgentPlan, model: str, error: ModelError) -> ModelFacts | N
             return None
 
 
-def _fail(context: EffectContext, error_type: str, error: Exception, started: float) -> None:
+def _fail(
+    context: EffectContext, model: str, error_type: str, error: Exception, started: float
+) -> None:
     run = context.run
     if run.step is not None:
         context.stage(
             StepCompleted(step_no=run.step.number, duration_ms=_since(started), outcome="error")
         )
     context.stage(failed(context.run, error_type, storable_text(text_of(error))))
-    _log.warning(
-        "model %s failed: %s", context.program.plan.model, error_type, extra=_tags(context)
-    )
+    _log.warning("model %s failed: %s", model, error_type, extra=_tags(context))
 
 
 def _with_unique_ids(message: Message, earlier: AbstractSet[CallId]) -> Message:
