@@ -66,6 +66,8 @@ def _faults_of_turn(turn: Turn) -> Iterable[str]:
         match part:
             case Text(text) if not text.strip() or text != text.encode("utf-8", "replace").decode():
                 yield f"a text that cannot be sent: {text!r}"
+            case Text(text) if "\0" in text:
+                yield f"a text with a NUL: {text!r}"
             case Call() if not (_ID.fullmatch(part.call_id) and _NAME.fullmatch(part.name)):
                 yield f"a call that cannot be sent: {part}"
             case Result() if not part.parts:

@@ -1,5 +1,7 @@
 """How the answers of the Messages API are read, and given back."""
 
+import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -15,6 +17,7 @@ from loom_ia.core.model import (
     ModelSpec,
     ReasoningBlock,
     ReasoningDelta,
+    Stopped,
     TextBlock,
     ToolCallEnded,
     ToolCallStarted,
@@ -28,7 +31,7 @@ from tests.adapters.models.contract import ASKED, asking, hear
 from tests.builders import placed
 from tests.providers.blocks import STOP, block, closed, delta, ended, opened, raw, said, start, tool
 from tests.providers.quirks import ANTHROPIC, Quirk
-from tests.providers.replies import Called, Hidden, Says, Text, Thought, Tokens
+from tests.providers.replies import Called, Hidden, Raw, Says, Text, Thought, Tokens
 from tests.providers.rules import problems_of_messages
 from tests.providers.server import Provider
 
@@ -133,6 +136,66 @@ async def test_each_call_has_an_id_of_its_own(provider: Provider, model: Anthrop
     assert _ids(heard.chunks, ToolCallEnded) == ids
 
 
+@pytest.mark.parametrize(
+    "reason", ["abort", "error", "insufficient_system_resource", "network_error"]
+)
+@pytest.mark.parametrize("streams", [True, False])
+async def test_an_answer_that_the_server_could_not_end_is_none(
+    provider: Provider, model: AnthropicModel, reason: str, streams: bool
+) -> None:
+    """Its reason says so: what came of it must not pass for the whole."""
+    content = [{"type": "text", "text": "Oui"}]
+    whole = json.dumps({"content": content, "stop_reason": reason}).encode()
+    document = Raw([whole], headers={"content-type": "application/json"})
+    provider.reply(raw(start(), said("Oui"), ended(reason), STOP) if streams else document)
+    heard = await hear(model, asking(model.spec))
+    assert heard.text == "Oui"
+    assert not any(isinstance(chunk, Stopped) for chunk in heard.chunks)
+
+
+@pytest.mark.parametrize("seal", ["\ud800", "c2\udfffVhbA=="])
+@pytest.mark.parametrize("key", ["signature", "data"])
+async def test_what_a_thought_is_sealed_with_can_be_kept(
+    provider: Provider, model: AnthropicModel, key: str, seal: str
+) -> None:
+    """A seal that UTF-8 cannot hold is mended: the fact that it stands in is written."""
+    kind = "thinking" if key == "signature" else "redacted_thinking"
+    begun = block({"type": kind, key: "seal"}).replace(b'"seal"', json.dumps(seal).encode())
+    provider.reply(raw(start(), begun, said("Oui", index=1), ended(), STOP))
+    message = (await hear(model, asking(model.spec))).answer.message
+    assert journalled(message) == message
+    (thought,) = (each for each in message.blocks if isinstance(each, ReasoningBlock))
+    (kept,) = thought.provider_meta["anthropic"].values()
+    assert kept == re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", seal)
+
+
+@pytest.mark.parametrize("seal", [[1], {"a": 1}, 7, True, None])
+async def test_a_seal_that_is_no_text_is_none(
+    provider: Provider, model: AnthropicModel, seal: Any
+) -> None:
+    """What is of another type is not kept, and the answer stands."""
+    thoughts = [
+        block({"type": "thinking", "thinking": "Hm.", "signature": seal}),
+        block({"type": "redacted_thinking", "data": seal}, index=1),
+    ]
+    provider.reply(raw(start(), *thoughts, said("Oui", index=2), ended(), STOP))
+    blocks = (await hear(model, asking(model.spec))).answer.blocks
+    assert blocks == (
+        ReasoningBlock(text="Hm.", model="CLAUDE", model_id="claude-m1"),
+        TextBlock(text="Oui"),
+    )
+
+
+@pytest.mark.parametrize("index", [[], {}, None])
+async def test_an_index_that_is_none_breaks_nothing(
+    provider: Provider, model: AnthropicModel, index: Any
+) -> None:
+    """Blocks that are told apart by their order alone are read so."""
+    provider.reply(raw(start(), tool('{"a": 1}', index=index), ended("tool_use"), STOP))
+    (call,) = (await hear(model, asking(model.spec))).answer.message.calls
+    assert call.arguments == {"a": 1}
+
+
 @pytest.mark.parametrize("again", ['{"a": 1}', ""])
 async def test_an_input_is_read_once(provider: Provider, model: AnthropicModel, again: str) -> None:
     """One that stands in the beginning is whole, whether pieces say it again or nothing."""
@@ -224,7 +287,7 @@ async def test_a_cut_stream_tells_what_it_consumed(
         None,
         {},
         {"input_tokens": 0, "output_tokens": 0},
-        {"input_tokens": "12", "output_tokens": None},
+        {"input_tokens": "douze", "output_tokens": None},
     ],
 )
 async def test_what_tells_nothing_is_no_usage(

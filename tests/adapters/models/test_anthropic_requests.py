@@ -192,6 +192,22 @@ async def test_a_thought_goes_back_only_to_who_had_it() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"redacted_data": [1]},
+        {"redacted_data": {"a": 1}, "signature": 7},
+        {"signature": True},
+        {"signature": None, "redacted_data": ""},
+    ],
+)
+async def test_a_seal_that_is_no_text_is_not_sent(meta: Any) -> None:
+    """A journal that was edited makes no request that is refused."""
+    edited = thought().model_copy(update={"provider_meta": {"anthropic": meta}})
+    body = await body_of(SPEC, asking(SPEC, ASKED, spoke(edited, TextBlock(text="Oui")), ASKED))
+    assert contents(body)[1] == [{"type": "text", "text": "Oui"}]
+
+
 async def test_thoughts_stand_where_the_api_takes_them() -> None:
     """None comes after a beginning that is no thought, and none ends a turn."""
     late = spoke(TextBlock(text="a"), thought(), called("a"))

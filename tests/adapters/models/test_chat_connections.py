@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from loom_ia.adapters.models.openai_chat.client import OFFICIAL, ChatModel
+from loom_ia.adapters.models.client import is_here
+from loom_ia.adapters.models.openai_chat.client import ChatModel
+from loom_ia.adapters.models.openai_sdk import OFFICIAL
 from loom_ia.core.model import ModelChunk, ModelSpec, TextDelta
 from loom_ia.core.ports import ModelAccess
 from tests.adapters.models.contract import asking, hear
@@ -196,3 +198,59 @@ async def test_a_call_can_be_left_before_it_began(provider: Provider) -> None:
     (first,) = await left_after(model, 1)
     assert isinstance(first, TextDelta)
     await model.close()
+
+
+# -- proxies of the environment -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["http", "socks5"])
+async def test_an_address_of_this_machine_is_never_behind_a_proxy(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    """A proxy could not reach it, and must not see what goes there; nor need it be known."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, f"{scheme}://127.0.0.1:9")
+    for host in ("127.0.0.1", "localhost"):
+        url = provider.url.replace("127.0.0.1", host)
+        spec = ModelSpec(id="CHAT", sdk="openai", model="chat-m1", base_url=f"{url}/v1")
+        model = ChatModel(spec)
+        provider.reply(Says("Bonjour."))
+        assert (await hear(model, asking(model.spec))).text == "Bonjour."
+        await model.close()
+
+
+async def test_another_address_is_behind_the_proxy_of_the_environment(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As everything else on the machine."""
+    monkeypatch.setenv("HTTP_PROXY", provider.url)
+    monkeypatch.setenv("http_proxy", provider.url)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    url = "http://models.example/v1"
+    model = ChatModel(ModelSpec(id="CHAT", sdk="openai", model="chat-m1", base_url=url))
+    provider.reply(Says("Bonjour."))
+    assert (await hear(model, asking(model.spec))).text == "Bonjour."
+    await model.close()
+    assert provider.requests[0].headers["host"] == "models.example"
+
+
+@pytest.mark.parametrize(
+    ("url", "here"),
+    [
+        ("http://127.0.0.1:11434/v1", True),
+        ("http://127.8.9.1/v1", True),
+        ("http://[::1]:8000", True),
+        ("http://[::ffff:127.0.0.1]:8000", True),
+        ("http://LocalHost.:8000", True),
+        ("http://box.localhost", True),
+        ("http://192.168.1.2:8000", False),
+        ("http://127.0.0.1.example.org", False),
+        ("http://localhost.example.org", False),
+        ("https://api.openai.com/v1", False),
+        (None, False),
+    ],
+)
+def test_the_addresses_of_this_machine_are_known(url: str | None, here: bool) -> None:
+    """By their names, and by their numbers."""
+    assert is_here(url) is here

@@ -136,6 +136,14 @@ async def test_what_cannot_be_given_is_named(data: bytes, kind: str) -> None:
     assert content == f"Lis.\n\n{mention}"
 
 
+async def test_a_text_file_is_sent_without_nul() -> None:
+    """One is common where two characters of eight bits were one of sixteen."""
+    shelf = Shelf()
+    file = await shelf.put(b"a\0b", "text/plain", "n\0tes.txt")
+    content = await shelf.read(able(**SEES), file)
+    assert content == "Lis.\n\nn\ufffdtes.txt:\na\ufffdb"
+
+
 async def test_an_image_of_another_format_is_named() -> None:
     """`image_formats` says which ones the model takes."""
     shelf = Shelf()

@@ -107,6 +107,63 @@ def test_a_prompt_that_is_too_long_is_known_by_what_is_said(message: str) -> Non
 
 
 @pytest.mark.parametrize(
+    "message",
+    [
+        "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing",
+        "Insufficient Balance",
+        "Insufficient account balance",
+        "Insufficient credits",
+        "You exceeded your current quota, please check your plan and billing details.",
+    ],
+)
+def test_an_account_with_nothing_left_is_known_by_what_is_said(message: str) -> None:
+    """Whatever the status and the code that a provider has for it."""
+    for status in (None, 400, 403, 429):
+        assert fault_of(typed("invalid_request_error", message), status).kind == "quota_exhausted"
+
+
+def test_a_limit_that_passes_soon_is_not_an_empty_account() -> None:
+    """Gemini has the same sentence for its limits of a minute, and says when to come back."""
+    said = "You exceeded your current quota, please check your plan. Please retry in 36.9s."
+    assert fault_of({"error": {"message": said}}, 429).kind == "transient"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"message": "x" * 20_000_000}},
+        "<" * 20_000_000,
+        {"error": {"x": "a" * 20_000_000}},
+        [[[["context " * 2_000_000]]]],
+    ],
+    ids=["a message", "a page", "another key", "a list"],
+)
+def test_what_is_looked_at_is_bounded(body: Any) -> None:
+    """Only the beginning of what is said is kept, and searched."""
+    fault = fault_of(body, 400)
+    assert len(fault.message) <= 4_000
+    assert len(str(model_error(SPEC, fault, secret="sk-secret"))) < 700
+
+
+def test_an_error_that_is_nested_deep_is_told_by_its_beginning() -> None:
+    """A document that the reader just holds is more than the writer does."""
+    body: Any = "x"
+    for _ in range(50_000):
+        body = {"x": body}
+    error = model_error(SPEC, fault_of(body, 400))
+    assert (error.kind, str(error)[:28]) == ("invalid_request", 'GPT: HTTP 400: {"x": {"x": {')
+
+
+@pytest.mark.parametrize("blank", [" ", "a"])
+def test_a_key_that_is_cut_is_hidden(blank: str) -> None:
+    """Where the message is cut, a piece of the key may be left."""
+    said = blank * (4_000 - 20) + "sk-secret-of-the-project-with-a-tail"
+    assert "sk-secret" not in str(
+        model_error(SPEC, fault_of(said, 401), secret="sk-secret-of-the-project-with-a-tail")
+    )
+
+
+@pytest.mark.parametrize(
     ("code", "kind"),
     [
         (400, "invalid_request"),
@@ -212,7 +269,7 @@ _PAGE = (
         pytest.param(_FASTAPI_LIST, 422, "invalid_request", "field required", id="fastapi, a list"),
         pytest.param(_LLAMA_CPP, 400, "context_overflow", "context size", id="llama.cpp"),
         pytest.param(_LOADING, 503, "overloaded", "Loading model", id="llama.cpp, early"),
-        pytest.param(_MINIMAX, None, "transient", "GPT: insufficient balance", id="minimax"),
+        pytest.param(_MINIMAX, None, "quota_exhausted", "GPT: insufficient balance", id="minimax"),
         pytest.param(_GEMINI, 429, "transient", "HTTP 429: Resource has been", id="gemini"),
         pytest.param(_OPENROUTER, 200, "quota_exhausted", "credits", id="openrouter"),
         pytest.param({"error": "no such model"}, 404, "invalid_request", "no such", id="ollama"),
@@ -259,6 +316,11 @@ def test_a_message_is_one_line_and_not_too_long() -> None:
         ({"retry-after": "1.5"}, 1.5),
         ({"retry-after-ms": "250"}, 0.25),
         ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
+        ({"retry-after": "1000000000000"}, 1e9),
+        ({"retry-after": "1e300"}, 1e9),
+        ({"retry-after": "9" * 400}, 1e9),
+        ({"retry-after-ms": "9" * 400}, 1e6),
+        ({"retry-after": "Fri, 01 Jan 9999 12:00:00 GMT"}, 1e9),
         ({"retry-after-ms": "soon", "retry-after": "7"}, 7),
         ({"retry-after-ms": "-1", "retry-after": "7"}, 7),
         ({"retry-after": "Thu, 01 Jan 2026 12:00:30 GMT"}, 30),

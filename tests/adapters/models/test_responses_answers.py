@@ -412,6 +412,20 @@ async def test_the_status_counts_more_than_the_name_of_the_event(
     assert (await hear(model, asking(model.spec))).answer.stop_reason == "max_tokens"
 
 
+@pytest.mark.parametrize("word", ["abort", "error", "network_error", "cancelled"])
+@pytest.mark.parametrize("is_status", [True, False], ids=["the status", "the reason"])
+async def test_an_answer_that_the_server_could_not_end_is_none(
+    provider: Provider, model: ResponsesModel, word: str, is_status: bool
+) -> None:
+    """Its status, or the reason for which it is not complete, says so."""
+    whole = message(spoken("Bonjour toi"))
+    end = event("response.completed", response=response(word, whole))
+    provider.reply(raw(BEGUN, *said(), end if is_status else _incomplete(word, whole)))
+    heard = await hear(model, asking(model.spec))
+    assert heard.text == "Bonjour toi"
+    assert not any(isinstance(chunk, Stopped) for chunk in heard.chunks)
+
+
 @pytest.mark.parametrize("status", ["in_progress", "queued", "cancelled"])
 async def test_a_whole_answer_that_is_not_over_is_none(
     provider: Provider, model: ResponsesModel, status: str
@@ -470,7 +484,7 @@ async def test_an_answer_that_failed_has_a_kind(
         None,
         {},
         {"input_tokens": 0, "output_tokens": 0},
-        {"input_tokens": "12", "output_tokens": None},
+        {"input_tokens": "douze", "output_tokens": None},
     ],
 )
 async def test_what_is_not_counted_is_not_told(

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from loom_ia.adapters.models.openai_responses.client import OFFICIAL, ResponsesModel
+from loom_ia.adapters.models.openai_responses.client import ResponsesModel
+from loom_ia.adapters.models.openai_sdk import OFFICIAL
 from loom_ia.core.errors import ModelError
 from loom_ia.core.model import HttpExchange, ModelSpec, TextDelta
 from loom_ia.core.ports import ModelAccess

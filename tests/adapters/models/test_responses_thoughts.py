@@ -20,6 +20,7 @@ from loom_ia.core.model import (
     ModelSpec,
     ReasoningBlock,
     ReasoningDelta,
+    TextBlock,
     ToolOutput,
     ToolResultBlock,
     ToolSpec,
@@ -185,6 +186,28 @@ async def test_half_a_character_in_a_seal_can_be_kept(
     """The journal takes whatever a server sends."""
     provider.reply(raw(BEGUN, done(reasoned("a", "\ud83d", sealed="\ud83d")), completed()))
     journalled(await answered(model))
+
+
+@pytest.mark.parametrize(
+    ("meta", "sent"),
+    [
+        ({"id": 1, "encrypted_content": "c2VhbA=="}, None),
+        ({"id": "rs_1", "encrypted_content": [2]}, None),
+        ({"id": "rs_1", "encrypted_content": "c2VhbA==", "summary": "x", "content": 7}, "Hm."),
+        ({"id": "rs_1", "encrypted_content": "c2VhbA==", "summary": [{"text": 1}]}, "Hm."),
+    ],
+)
+async def test_meta_of_another_type_is_not_sent(
+    model: ResponsesModel, meta: Any, sent: str | None
+) -> None:
+    """A journal that was edited makes no request that is refused."""
+    edited = sealed("Hm.", "", "").model_copy(update={"provider_meta": {"responses": meta}})
+    said = Message(role="assistant", blocks=(edited, TextBlock(text="Oui")))
+    body: Any = await model.body(asking(model.spec, ASKED, said, ASKED))
+    assert problems_of_responses(body) == []
+    thoughts = [item for item in body["input"] if item["type"] == "reasoning"]
+    summaries = [[part["text"] for part in item["summary"]] for item in thoughts]
+    assert summaries == ([] if sent is None else [[sent]])
 
 
 async def test_thoughts_one_after_the_other_stay_apart(

@@ -262,6 +262,18 @@ def test_the_engine_speaks_the_language_of_the_agent() -> None:
     assert results(made)[0][1] == "Le run a été annulé avant la fin de cet appel."
 
 
+def test_nothing_that_is_sent_has_a_nul() -> None:
+    """Many servers refuse the whole request for one; a thought goes back as it came."""
+    asked = ToolCallBlock(call_id="c", name="act", arguments={"a\0": ["b\0", {"c": "\0"}, 1]})
+    thought = ReasoningBlock(text="a\0", model="M", model_id="model-1")
+    talk = (user("a\0b"), spoke(thought, "\0", asked), gave(c="x\0"))
+    made = turns(*talk)
+    assert list(faults(made)) == []
+    assert "\\x00" not in repr(made).replace(repr(thought.text), "")
+    (spoken,) = (turn for turn in made if isinstance(turn, AssistantTurn))
+    assert spoken.calls[0].arguments == {"a\ufffd": ["b\ufffd", {"c": "\ufffd"}, 1]}
+
+
 def test_half_a_character_is_mended() -> None:
     """A text that UTF-8 cannot hold can still be sent."""
     assert said(turns(user("a\ud83d"), spoke("b\udc00"))) == [

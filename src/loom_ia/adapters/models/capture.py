@@ -14,6 +14,7 @@ from typing import Final
 
 import httpx2
 
+from loom_ia.adapters.models.bodies import is_packed_twice
 from loom_ia.adapters.models.hidden import HIDDEN, without, without_piece
 from loom_ia.core.json import storable_text
 from loom_ia.core.model.exchange import HttpExchange
@@ -46,10 +47,12 @@ class Observation:
         """Take the answer whose body is about to be read; the exchange is told after that."""
         stream = response.stream
         if isinstance(stream, httpx2.AsyncByteStream):
+            # As it came: whoever reads the response may change its headers.
+            came = httpx2.Response(response.status_code, headers=response.headers.raw)
             response.stream = _ObservedStream(
                 stream,
                 self._max_bytes,
-                lambda received, size, error: self._tell(response, received, size, error),
+                lambda received, size, error: self._tell(came, received, size, error),
             )
 
     def failed(self, error: BaseException) -> None:
@@ -134,6 +137,9 @@ class _ObservedStream(httpx2.AsyncByteStream):
                 if room > 0:
                     self._kept += piece[:room]
                 yield piece
+        except GeneratorExit:
+            self._end("left")
+            raise
         except BaseException as error:
             self._end(type(error).__name__)
             raise
@@ -154,6 +160,8 @@ def _decoded(response: httpx2.Response | None, received: bytes, max_bytes: int) 
     encoding = response.headers.get("content-encoding") if response is not None else None
     if not encoding:
         return received
+    if is_packed_twice(encoding):
+        return b""
     headers = {"content-encoding": encoding}
     packed = httpx2.Response(200, headers=headers, stream=httpx2.ByteStream(received))
     data = bytearray()

@@ -3,23 +3,27 @@
 Law. One call is one attempt: nothing here waits, retries or chooses; only thoughts that a provider
 refuses are left out, and the same attempt goes on without them. The SDK is imported when it
 is first needed, in a thread, before any clock runs. Keys and addresses are those of the
-configuration: what the SDK would read from the environment is set aside. Leaving the iteration
-closes the connection.
+configuration: what the SDK would read from the environment is set aside, and a proxy that stands
+there is not used for an address of this machine. Leaving the iteration closes the connection.
+Whatever an answer holds, reading it ends in chunks or in `ModelError`.
 """
 
 import asyncio
 import json
+import logging
 import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from contextvars import ContextVar
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from urllib.parse import urlsplit
 
-from loom_ia.adapters.models.faults import fault_of, model_error
+from loom_ia.adapters.models.faults import Fault, fault_of, model_error
 from loom_ia.adapters.models.files import Contents, contents_of
 from loom_ia.adapters.models.turns import Turn, turns_of, without_thoughts
-from loom_ia.core.errors import ConfigError, ModelError, Problem
+from loom_ia.core.errors import ConfigError, ModelError, Problem, UnstorableValue
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.chunks import ModelChunk
 from loom_ia.core.model.models import ModelSpec
@@ -34,16 +38,19 @@ if TYPE_CHECKING:
 NO_KEY: Final = "-"
 """What is sent to a server that asks for no key: without any, the SDK would look for one."""
 
-_LARGEST_EVENT: Final = 32 * 1024 * 1024
-_LARGEST_BODY: Final = 64 * 1024 * 1024
 _THOUGHTS_REFUSED: Final = re.compile(
     r"`?signature`? in `?thinking|thinking`? blocks?|encrypted[_ ]content|reasoning (item|content)",
     re.IGNORECASE,
 )
-_DRAIN_S: Final = 0.2
+_MOST_READ: Final = 4_000
+"""Characters of a refusal in which a sentence is looked for."""
 
-_DONE: Final[Mapping[str, Any]] = {"done": True}
-"""What readers are given for the mark that ends a stream of OpenAI."""
+BROKEN_OFF: Final = frozenset({"abort", "error", "insufficient_system_resource", "network_error"})
+"""The reasons, in any format, of an answer that the server could not end."""
+
+_UNREADABLE: Final = (ValueError, RecursionError, UnstorableValue)
+"""What is raised for the content of an answer: no JSON, too deep, numbers that are too long."""
+_UNREADABLE_REFUSAL: Final = (json.JSONDecodeError, UnicodeDecodeError, RecursionError)
 
 # Set only while a request is sent, in the task that sends it: the hooks of HTTP know no other way.
 _OBSERVATION: ContextVar["Observation | None"] = ContextVar("observation", default=None)
@@ -63,6 +70,9 @@ _HEADERS: Final = frozenset(
         "x-api-key",
     }
 )
+
+
+_log = logging.getLogger(__name__)
 
 
 class Reader(ABC):
@@ -164,20 +174,22 @@ class WireModel(ABC):
         self, request: ModelRequest, told: OnExchange | None = None
     ) -> AsyncGenerator[ModelChunk, None]:
         await self.prepare()
+        from loom_ia.adapters.models.documents import DONE, documents, drain
+
         response: httpx2.Response | None = None
         try:
             response = await self._send(request, told)
             reader = self.reader()
-            async with aclosing(_documents(response)) as documents:
-                async for data, is_whole in documents:
+            async with aclosing(documents(response)) as coming:
+                async for data, is_whole in coming:
                     self._refuse_error(data)
                     for chunk in reader.document(data) if is_whole else reader.event(data):
                         yield chunk
-                    if reader.ended or data is _DONE:
+                    if reader.ended or data is DONE:
                         break
                 for chunk in reader.finish():
                     yield chunk
-                await _drain(documents)
+                await drain(coming)
         except ModelError:
             raise
         except Exception as error:
@@ -252,17 +264,27 @@ class WireModel(ABC):
             said = str(cause) or type(cause).__name__
             what = "the answer was cut" if begun else "cannot be reached"
             return model_error(self._spec, fault_of(f"{what}: {said}"), secret=secret)
-        if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-            return ModelError(
-                "transient", "{model} sent what cannot be read as JSON", model=self._spec.id
-            )
-        return error
+        # Before an answer, an SDK may have failed so in reading the body of an error.
+        if not begun and not isinstance(error, _UNREADABLE_REFUSAL):
+            return error
+        return self._unreadable(error)
+
+    def _unreadable(self, error: Exception) -> ModelError:
+        """Give what it means that an answer could not be read; a fault of ours is logged."""
+        if isinstance(error, _UNREADABLE):
+            template = "{model} sent what cannot be read as JSON"
+            return ModelError("transient", template, model=self._spec.id)
+        _log.error("model %s: an answer was not understood", self._spec.id, exc_info=error)
+        said = f"the answer was not understood: {type(error).__name__}"
+        return model_error(self._spec, Fault(message=said))
 
     def _connect(self) -> tuple["httpx2.AsyncClient", Any]:
         import httpx2
 
         http = httpx2.AsyncClient(
             timeout=None,
+            verify=httpx2.create_ssl_context(),
+            trust_env=not is_here(self._spec.base_url),  # which is about proxies alone
             limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
             event_hooks={"request": [_leaves], "response": [_arrives]},
         )
@@ -282,7 +304,18 @@ def _refuses_thoughts(error: Exception) -> bool:
     """Whether a provider refuses a request for the thoughts that stand in it."""
     if getattr(error, "status_code", None) != 400:
         return False
-    return bool(_THOUGHTS_REFUSED.search(f"{error} {getattr(error, 'body', '')}"))
+    said = str(error)[:_MOST_READ], str(getattr(error, "body", ""))[:_MOST_READ]
+    return bool(_THOUGHTS_REFUSED.search(" ".join(said)))
+
+
+def is_here(url: str | None) -> bool:
+    """Whether an address is one of this machine."""
+    host = (urlsplit(url or "").hostname or "").rstrip(".")
+    try:
+        address = ip_address(host)
+        return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 async def _leaves(request: "httpx2.Request") -> None:
@@ -295,67 +328,9 @@ async def _leaves(request: "httpx2.Request") -> None:
 
 
 async def _arrives(response: "httpx2.Response") -> None:
+    """Bound what is read of a response, beneath whoever watches the exchange."""
+    from loom_ia.adapters.models.bodies import bounded
+
     if (observation := _OBSERVATION.get()) is not None:
         observation.answered(response)
-
-
-async def _documents(
-    response: "httpx2.Response",
-) -> AsyncGenerator[tuple[Mapping[str, Any], bool], None]:
-    """Give the JSON objects of an answer: each event of a stream, or the whole document."""
-    import httpx2
-
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind == "application/json" or kind.endswith("+json"):
-        data = json.loads(await _whole(response))
-        yield (cast("Mapping[str, Any]", data) if isinstance(data, dict) else {}), True
-        return
-    if kind not in {"", "text/event-stream", "text/plain", "application/octet-stream"}:
-        await _whole(response)  # for whoever watches the exchange
-        raise json.JSONDecodeError(f"{kind} is no answer", "", 0)
-    response.headers["content-type"] = "text/event-stream"
-    response.encoding = "utf-8-sig"
-    source = aiter(httpx2.EventSource(response, _LARGEST_EVENT))
-    async with aclosing(cast("AsyncGenerator[httpx2.ServerSentEvent, None]", source)) as events:
-        async for event in events:
-            if event.data.strip() == "[DONE]":
-                yield _DONE, False
-                continue
-            if not event.data.strip():
-                continue
-            data = _data(event)
-            if not isinstance(data, dict):
-                raise json.JSONDecodeError("no object", event.data, 0)
-            yield cast("Mapping[str, Any]", data), False
-
-
-def _data(event: "httpx2.ServerSentEvent") -> object:
-    """Read an event; one that is named an error is one, whatever its words."""
-    try:
-        data: object = json.loads(event.data)
-    except json.JSONDecodeError:
-        if event.event != "error":
-            raise
-        return {"error": {"message": event.data}}
-    return data if event.event != "error" or _names_error(data) else {"error": data}
-
-
-def _names_error(data: object) -> bool:
-    return isinstance(data, dict) and "error" in data
-
-
-async def _whole(response: "httpx2.Response") -> bytes:
-    data = bytearray()
-    async for piece in response.aiter_bytes():
-        data += piece
-        if len(data) > _LARGEST_BODY:
-            raise json.JSONDecodeError("too long", "", 0)
-    return bytes(data)
-
-
-async def _drain(documents: AsyncGenerator[tuple[Mapping[str, Any], bool], None]) -> None:
-    """Read what is left of an answer that is over, so that its connection serves again."""
-    with suppress(Exception):
-        async with asyncio.timeout(_DRAIN_S):
-            async for _ in documents:
-                pass
+    bounded(response)

@@ -5,25 +5,38 @@ The first line that matches wins.
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, cast
 
-from loom_ia.adapters.models.hidden import without
+from loom_ia.adapters.models.hidden import without, without_piece
 from loom_ia.core.errors import ModelError, ModelErrorKind
 from loom_ia.core.json import storable_text
 from loom_ia.core.model.models import ModelSpec
 
 _LONGEST: Final = 600
+_MOST_READ: Final = 4_000
+"""Characters of what a provider says that are looked at."""
+
+_LONGEST_WAIT: Final = 1e9
 _OVERFLOW: Final = re.compile(
     r"context.{0,12}(length|window|size)|prompt is too long|too many (input )?tokens"
     r"|maximum.{0,20}tokens|input.{0,20}too (long|large)|exceeds?.{0,40}(context|token limit)"
     r"|reduce the length",
     re.IGNORECASE,
 )
+_NOTHING_LEFT: Final = re.compile(
+    r"credit balance is too low|insufficient (account )?(balance|credit|fund|quota)"
+    r"|exceeded your current quota",
+    re.IGNORECASE,
+)
+_SOON: Final = re.compile(r"(retry|try again) (in|after) \d", re.IGNORECASE)
+"""What a limit of calls says that speaks as if there was nothing left."""
 
 _STATUS: Final = re.compile(r"[45]\d\d")
 
@@ -63,7 +76,7 @@ class Fault:
         """The kind of the error."""
         status, codes = self._meant_status, self.codes
         table: tuple[tuple[ModelErrorKind, bool], ...] = (
-            ("quota_exhausted", bool(codes & _QUOTA) or status == 402),
+            ("quota_exhausted", bool(codes & _QUOTA) or status == 402 or self._says_nothing_left),
             ("context_overflow", bool(codes & _CONTEXT) or self._says_overflow),
             ("content_filtered", bool(codes & _FILTERED)),
             ("auth", bool(codes & _AUTH) or status in {401, 403}),
@@ -74,6 +87,10 @@ class Fault:
             if holds:
                 return kind
         return "invalid_request"
+
+    @property
+    def _says_nothing_left(self) -> bool:
+        return bool(_NOTHING_LEFT.search(self.message)) and not _SOON.search(self.message)
 
     @property
     def _says_overflow(self) -> bool:
@@ -97,8 +114,8 @@ class Fault:
 
 def model_error(spec: ModelSpec, fault: Fault, *, secret: str | None = None) -> ModelError:
     """Give the error of a provider; `secret` never stands in it."""
-    message = " ".join(without(secret, fault.message).split())
-    message = storable_text(message)[:_LONGEST]
+    message = without_piece(secret, without(secret, fault.message[:_MOST_READ]))
+    message = storable_text(" ".join(message.split()))[:_LONGEST]
     template = "{model}: {message}"
     if fault.status is not None:
         template = "{model}: HTTP {status}: {message}"
@@ -122,11 +139,14 @@ def fault_of(
     """
     if status is not None and status < 300:
         status = None
-    return Fault(status, _codes(body), _message(body), retry_after(headers or {}))
+    return Fault(status, _codes(body), _message(body)[:_MOST_READ], retry_after(headers or {}))
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Give the seconds that a provider asks to wait, by `retry-after-ms` or `retry-after`."""
+    """Give the seconds that a provider asks to wait, by `retry-after-ms` or `retry-after`.
+
+    What is longer than any wait, some thirty years, is that long.
+    """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -139,15 +159,18 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     except (ValueError, OverflowError):
         return None
     date = date if date.tzinfo else date.replace(tzinfo=UTC)
-    return max((date - (now or datetime.now(UTC))).total_seconds(), 0.0)
+    wait = (date - (now or datetime.now(UTC))).total_seconds()
+    return min(max(wait, 0.0), _LONGEST_WAIT)
 
 
 def _number(text: str | None) -> float | None:
+    """Read a number that is not negative, however many digits it has."""
     try:
         value = float(text or "")
     except ValueError:
         return None
-    return value if 0 <= value < 1e9 else None
+    is_long = math.isinf(value) and (text or "").strip().isdigit()
+    return min(value, _LONGEST_WAIT) if value >= 0 and (math.isfinite(value) or is_long) else None
 
 
 def _codes(body: object) -> frozenset[str]:
@@ -171,7 +194,18 @@ def _message(body: object) -> str:
     if isinstance(body, str):
         # A page of a proxy is told by its text, without its marks.
         return re.sub(r"<[^>]{0,200}>", " ", body[:20_000])
-    return json.dumps(body, ensure_ascii=False, default=str)[:_LONGEST] if body else ""
+    return _written(body) if body else ""
+
+
+def _written(body: object) -> str:
+    """Write the beginning of a document, however long or deep it is."""
+    written = ""
+    with suppress(RecursionError):
+        for piece in json.JSONEncoder(ensure_ascii=False, default=str).iterencode(body):
+            written += piece[:_LONGEST]
+            if len(written) >= _LONGEST:
+                break
+    return written[:_LONGEST]
 
 
 def _parts(body: object) -> list[dict[str, Any]]:

@@ -12,11 +12,11 @@ from loom_ia.adapters.models.turns import (
     Turn,
     UserTurn,
     media_type,
+    sendable,
     takes,
 )
 from loom_ia.adapters.models.turns import mention as mention_of
 from loom_ia.core.errors import ArtifactStoreError, UnknownArtifact
-from loom_ia.core.json import storable_text
 from loom_ia.core.model.artifacts import sniffed_type
 from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.ports.artifacts import ArtifactStore
@@ -80,7 +80,7 @@ def shown(file: File, spec: ModelSpec, contents: Contents, language: Language) -
     if not takes(spec, file):
         return mention_of(block, language)
     declared = media_type(block)
-    name = storable_text(block.name).strip() or "file"
+    name = sendable(block.name).strip() or "file"
     data = contents.get(block.uri)
     if data is None:
         return prompt_text(language, "file_lost", name=name, media_type=block.media_type)
@@ -93,7 +93,7 @@ def shown(file: File, spec: ModelSpec, contents: Contents, language: Language) -
         return Pdf(name, b64encode(data).decode())
     if len(data) > MAX_TEXT or declared == "application/pdf" or kind.startswith("image/"):
         return mention_of(block, language)
-    return TextFile(name, data.decode("utf-8", "replace").strip() or "-")
+    return TextFile(name, sendable(data.decode("utf-8", "replace")).strip() or "-")
 
 
 def _files(turns: Iterable[Turn]) -> Iterable[File]:

@@ -2,8 +2,9 @@
 
 Law. Whatever the journal holds, what comes out is valid: roles alternate between the user's side
 and the assistant's, each call is followed by exactly one result in the order of the calls, ids of
-calls are unique and made of plain characters, no text is empty, thoughts go only to the model that
-had them, and the last word is never the assistant's. An encoder only translates.
+calls are unique and made of plain characters, no text is empty, none has a NUL in it but those of
+thoughts, which go only to the model that had them, and the last word is never the assistant's. An
+encoder only translates.
 """
 
 import re
@@ -13,7 +14,7 @@ from hashlib import sha256
 from itertools import chain
 from typing import Final, Literal, TypeAlias
 
-from loom_ia.core.json import JsonObject, readable, storable_text
+from loom_ia.core.json import JsonObject, JsonValue, readable, storable_text
 from loom_ia.core.model.content import (
     AnyBlock,
     ArtifactBlock,
@@ -222,9 +223,8 @@ class _Writer:
                     if own == (self.spec.id, self.spec.model) and (block.text or meta):
                         yield Thought(storable_text(block.text), meta)
                 case ToolCallBlock():
-                    call = Call(
-                        self._free_id(block.call_id), safe_name(block.name), block.arguments
-                    )
+                    arguments = {sendable(k): _sendable(v) for k, v in block.arguments.items()}
+                    call = Call(self._free_id(block.call_id), safe_name(block.name), arguments)
                     self.pending.append((block.call_id, call))
                     yield call
                 case ArtifactBlock():
@@ -240,7 +240,7 @@ class _Writer:
         block = file.block
         if not takes(self.spec, file):
             return self._mention(block)
-        return Text(storable_text(f"{block.name.strip() or block.uri} ({block.media_type})"))
+        return Text(sendable(f"{block.name.strip() or block.uri} ({block.media_type})"))
 
     def _free_id(self, call_id: str) -> str:
         """Give an id of plain characters that no call of the conversation has yet."""
@@ -319,7 +319,7 @@ def mention(block: ArtifactBlock, language: Language) -> str:
     return prompt_text(
         language,
         "file_not_shown",
-        name=storable_text(block.name or block.uri),
+        name=sendable(block.name or block.uri),
         media_type=block.media_type,
         size=block.size,
     )
@@ -338,4 +338,21 @@ def _plain(call_id: str) -> str:
 def _readable(block: TextBlock | JsonBlock) -> str:
     """Give the text of a block, empty when there is nothing to read in it."""
     text = block.text if isinstance(block, TextBlock) else readable(block.data)
-    return storable_text(text) if text.strip() else ""
+    return sendable(text) if text.strip() else ""
+
+
+def sendable(text: str) -> str:
+    """Replace by U+FFFD what UTF-8 cannot hold in `text`, and NUL, which many servers refuse."""
+    return storable_text(text).replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _sendable(value: JsonValue) -> JsonValue:
+    match value:
+        case str():
+            return sendable(value)
+        case list():
+            return [_sendable(each) for each in value]
+        case dict():
+            return {sendable(key): _sendable(each) for key, each in value.items()}
+        case _:
+            return value

@@ -18,8 +18,9 @@ from loom_ia.adapters.models.turns import (
     Turn,
     UserTurn,
     Uttered,
+    sendable,
 )
-from loom_ia.core.json import JsonObject, storable_text
+from loom_ia.core.json import JsonObject
 from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.model.request import ModelRequest, ToolChoice
 from loom_ia.core.model.tooling import ToolSpec
@@ -73,7 +74,7 @@ class Encoder:
         return body
 
     def _system(self) -> _Blocks:
-        text = storable_text(self.request.system)
+        text = sendable(self.request.system)
         return [_text(text)] if text.strip() else []
 
     def _tools(self, turns: list[Turn]) -> _Blocks:
@@ -199,10 +200,11 @@ def _uttered(parts: tuple[Uttered, ...]) -> Iterator[JsonObject]:
 
 
 def _thought(thought: Thought) -> Iterator[JsonObject]:
-    """Give a thought as it came; the API takes none without its seal."""
-    if sealed := thought.meta.get("redacted_data"):
+    """Give a thought as it came; the API takes none without its seal, which is a text."""
+    sealed, signature = thought.meta.get("redacted_data"), thought.meta.get("signature")
+    if isinstance(sealed, str) and sealed:
         yield {"type": "redacted_thinking", "data": sealed}
-    elif signature := thought.meta.get("signature"):
+    elif isinstance(signature, str) and signature:
         yield {"type": "thinking", "thinking": thought.text, "signature": signature}
 
 
@@ -228,6 +230,6 @@ def _document(name: str, source: JsonObject) -> JsonObject:
 
 
 def _tool(tool: ToolSpec) -> JsonObject:
-    description = storable_text(tool.description)
+    description = sendable(tool.description)
     told: JsonObject = {"description": description} if description.strip() else {}
     return {"name": tool.name, **told, "input_schema": tool.input_schema}

@@ -1,6 +1,7 @@
 """Reading an answer of the Messages API, from Anthropic and from servers that speak as it does.
 
-An answer is over when `message_stop` says so: without it the stream was cut. Types of events, of
+An answer is over when `message_stop` says so: without it, or when the reason is that the server
+could not end it, the stream was cut. Types of events, of
 blocks and of deltas that are not known here are passed over.
 """
 
@@ -8,8 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from loom_ia.adapters.models.client import Reader
-from loom_ia.core.json import readable
+from loom_ia.adapters.models.client import BROKEN_OFF, Reader
+from loom_ia.adapters.models.counts import count, count_of
+from loom_ia.adapters.models.ids import FreeIds
+from loom_ia.core.json import readable, storable_text
 from loom_ia.core.model.chunks import (
     ModelChunk,
     ReasoningDelta,
@@ -53,10 +56,10 @@ class MessagesReader(Reader):
 
     def __init__(self) -> None:
         self._open: dict[object, _OpenCall | _OpenThought] = {}
-        self._ids: set[str] = set()
+        self._ids = FreeIds()
         self._thoughts = 0
         self._counted: dict[str, Any] = {}
-        self._reason: object = None
+        self._reason = ""
 
     def event(self, data: Mapping[str, Any]) -> Iterator[ModelChunk]:
         """Read one event of the stream."""
@@ -64,13 +67,13 @@ class MessagesReader(Reader):
             case "message_start":
                 yield from self._usage(_object(data.get("message")))
             case "content_block_start":
-                yield from self._start(data.get("index"), _object(data.get("content_block")))
+                yield from self._start(_index(data), _object(data.get("content_block")))
             case "content_block_delta":
-                yield from self._delta(data.get("index"), _object(data.get("delta")))
+                yield from self._delta(_index(data), _object(data.get("delta")))
             case "content_block_stop":
-                yield from self._close(data.get("index"))
+                yield from self._close(_index(data))
             case "message_delta":
-                self._reason = _object(data.get("delta")).get("stop_reason") or self._reason
+                self._reason = _text(_object(data.get("delta")).get("stop_reason")) or self._reason
                 yield from self._usage(data)
             case "message_stop":
                 self.ended = True
@@ -85,15 +88,15 @@ class MessagesReader(Reader):
         for block in cast("list[object]", content):
             yield from self._start(None, _object(block))
             yield from self._close(None)
-        self._reason = data.get("stop_reason")
+        self._reason = _text(data.get("stop_reason"))
         yield from self._usage(data)
         self.ended = True
 
     def finish(self) -> Iterator[ModelChunk]:
         """End the calls, and the answer if it is over."""
-        if not self.ended:
+        if not self.ended or self._reason in BROKEN_OFF:
             return
-        reason = _STOPS.get(str(self._reason), "end")
+        reason = _STOPS.get(self._reason, "end")
         for index, block in list(self._open.items()):
             # One that was still being written at the limit is not whole.
             if reason != "max_tokens" or (isinstance(block, _OpenCall) and block.given):
@@ -112,7 +115,7 @@ class MessagesReader(Reader):
                 self._open[index] = _OpenThought(self._thoughts)
                 yield from self._thought(index, block)
             case "tool_use":
-                call_id = self._free_id(_text(block.get("id")))
+                call_id = self._ids.take(_text(block.get("id")))
                 self._open[index] = _OpenCall(call_id, _given(block.get("input")))
                 yield ToolCallStarted(call_id, _text(block.get("name")))
             case _:
@@ -134,7 +137,11 @@ class MessagesReader(Reader):
         number = block.number if isinstance(block, _OpenThought) else 0
         text = _text(piece.get("thinking"))
         seals = {"signature": piece.get("signature"), "redacted_data": piece.get("data")}
-        meta = {name: seal for name, seal in seals.items() if isinstance(seal, str) and seal}
+        meta = {
+            name: storable_text(seal)
+            for name, seal in seals.items()
+            if isinstance(seal, str) and seal
+        }
         if text or meta:
             yield ReasoningDelta(text, number, {"anthropic": {**meta}} if meta else {})
 
@@ -152,16 +159,6 @@ class MessagesReader(Reader):
             yield ToolArgsDelta(call.call_id, call.given)
         yield ToolCallEnded(call.call_id)
 
-    def _free_id(self, call_id: str) -> str:
-        """Give the id, or another one, that no call of the answer has yet."""
-        wanted = call_id or f"call_{len(self._ids) + 1}"
-        free, number = wanted, 1
-        while free in self._ids:
-            number += 1
-            free = f"{wanted}_{number}"
-        self._ids.add(free)
-        return free
-
     # -- usage ------------------------------------------------------------------------------------
 
     def _usage(self, data: Mapping[str, Any]) -> Iterator[ModelChunk]:
@@ -169,22 +166,28 @@ class MessagesReader(Reader):
         told = _object(data.get("usage"))
         if not told:
             return
-        self._counted |= {name: value for name, value in told.items() if value is not None}
+        self._counted |= {name: value for name, value in told.items() if _counts(value)}
         counted, split = self._counted, _object(self._counted.get("cache_creation"))
-        hour = _count(split, "ephemeral_1h_input_tokens")
-        kept = _count(counted, "cache_creation_input_tokens")
-        kept = kept or hour + _count(split, "ephemeral_5m_input_tokens")
+        hour = count(split, "ephemeral_1h_input_tokens")
+        kept = count(counted, "cache_creation_input_tokens")
+        kept = kept or hour + count(split, "ephemeral_5m_input_tokens")
         details = _object(counted.get("output_tokens_details"))
         usage = Usage(
-            input_tokens=_count(counted, "input_tokens"),
-            output_tokens=_count(counted, "output_tokens"),
-            cache_read_tokens=_count(counted, "cache_read_input_tokens"),
+            input_tokens=count(counted, "input_tokens"),
+            output_tokens=count(counted, "output_tokens"),
+            cache_read_tokens=count(counted, "cache_read_input_tokens"),
             cache_write_tokens=kept,
             cache_write_1h_tokens=min(hour, kept),
-            reasoning_tokens=_count(details, "thinking_tokens"),
+            reasoning_tokens=count(details, "thinking_tokens"),
         )
         if usage.total_tokens:  # zeros hold the place of what is not known yet
             yield UsageReported(usage)
+
+
+def _index(event: Mapping[str, Any]) -> object:
+    """Give the place of a block, under which it is found again."""
+    index = event.get("index")
+    return index if isinstance(index, int | float | str) else None
 
 
 def _said(block: Mapping[str, Any]) -> Iterator[ModelChunk]:
@@ -197,13 +200,13 @@ def _given(value: object) -> str:
     return value if isinstance(value, str) else readable(value) if value else ""
 
 
+def _counts(value: object) -> bool:
+    """Whether it is a count, or may have some in it."""
+    return isinstance(value, Mapping) or count_of(value) is not None
+
+
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _count(counts: Mapping[str, Any], name: str) -> int:
-    value = counts.get(name)
-    return value if isinstance(value, int) and value > 0 else 0
 
 
 def _object(value: object) -> Mapping[str, Any]:

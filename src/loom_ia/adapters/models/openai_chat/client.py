@@ -1,26 +1,22 @@
 """A model behind Chat Completions."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import Any, ClassVar, cast
 
-from loom_ia.adapters.models.client import Reader, WireModel
+from loom_ia.adapters.models.client import Reader
 from loom_ia.adapters.models.faults import fault_of, model_error
 from loom_ia.adapters.models.files import Contents
 from loom_ia.adapters.models.openai_chat.request import Encoder
 from loom_ia.adapters.models.openai_chat.stream import ChatReader
+from loom_ia.adapters.models.openai_sdk import OpenAIModel
 from loom_ia.adapters.models.turns import Turn
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.model.request import ModelRequest
 from loom_ia.core.ports.models import ModelAccess
 
-if TYPE_CHECKING:
-    import httpx2
 
-OFFICIAL: Final = "https://api.openai.com/v1"
-
-
-class ChatModel(WireModel):
+class ChatModel(OpenAIModel):
     """OpenAI, or any server that is compatible with it."""
 
     API: ClassVar[str] = "chat"
@@ -43,27 +39,6 @@ class ChatModel(WireModel):
         # A result is a text here: files follow it, whatever the model could take.
         can = spec.capabilities.model_copy(update={"tool_result_media": False})
         super().__init__(spec.model_copy(update={"capabilities": can}), access)
-
-    def load(self, http: "httpx2.AsyncClient", api_key: str) -> Any:
-        """Import the SDK and make its client on `http`."""
-        from openai import AsyncOpenAI
-
-        sdk: Any = AsyncOpenAI(
-            api_key=api_key,
-            base_url=self.spec.base_url or OFFICIAL,
-            max_retries=0,
-            timeout=None,
-            http_client=http,
-        )
-        # The variable OPENAI_CUSTOM_HEADERS may replace the key and the host.
-        sdk._custom_headers = {}  # noqa: SLF001 -- the SDK reads the variable whatever it is given
-        return sdk
-
-    def stream_class(self) -> type[Any]:
-        """Give the SDK's class of streams."""
-        from openai import AsyncStream
-
-        return AsyncStream[object]
 
     def write(self, request: ModelRequest, turns: list[Turn], contents: Contents) -> JsonObject:
         """Write the body of a request."""

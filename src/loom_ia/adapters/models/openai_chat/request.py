@@ -18,8 +18,9 @@ from loom_ia.adapters.models.turns import (
     Text,
     Turn,
     UserTurn,
+    sendable,
 )
-from loom_ia.core.json import JsonObject, JsonValue, storable_text
+from loom_ia.core.json import JsonObject, JsonValue
 from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.model.request import ModelRequest
 from loom_ia.core.model.tooling import ToolSpec
@@ -77,7 +78,7 @@ class Encoder:
         return {"response_format": {"type": "json_schema", "json_schema": named}}
 
     def _system(self) -> Iterator[JsonValue]:
-        if text := storable_text(self.request.system).strip():
+        if text := sendable(self.request.system).strip():
             yield {"role": "system", "content": text}
 
     def _messages(self, turns: list[Turn]) -> Iterator[JsonValue]:
@@ -139,7 +140,7 @@ def _call(call: Call) -> JsonValue:
 def _tool(tool: ToolSpec) -> JsonObject:
     function: JsonObject = {
         "name": tool.name,
-        "description": storable_text(tool.description),
+        "description": sendable(tool.description),
         "parameters": tool.input_schema,
     }
     if qualifies(tool.input_schema):

@@ -4,11 +4,13 @@ Fragments of calls are told apart by what there is: an index, an id, or only the
 is over when a reason is given or the stream says so; a stream that just ends was cut.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
-from loom_ia.adapters.models.client import Reader
+from loom_ia.adapters.models.client import BROKEN_OFF, Reader
+from loom_ia.adapters.models.counts import count
+from loom_ia.adapters.models.ids import FreeIds
+from loom_ia.adapters.models.openai_chat.arguments import Arguments
 from loom_ia.adapters.models.openai_chat.thoughts import KEYS, meta_of
 from loom_ia.core.json import canonical
 from loom_ia.core.model.chunks import (
@@ -33,28 +35,70 @@ _REASONS: Final[Mapping[str, StopReason]] = {
     "content_filter": "refusal",
     "sensitive": "refusal",
 }
-_CUT: Final = frozenset({"abort", "error", "insufficient_system_resource", "network_error"})
-"""The reasons of an answer that the server could not end."""
+_LONGEST_NAME: Final = 1_000
+"""Characters of a name, which may come in pieces, behind which it is no name any more."""
 
 
 class _OpenCall:
     """A call while it comes in: it is announced once its name is known."""
 
-    def __init__(self, index: int | None, call_id: str) -> None:
+    def __init__(self, index: int | None, rank: int) -> None:
         self.index = index
-        self.given_id = call_id
+        self.rank = rank
+        self.given_id = ""
         self.name = ""
         self.waiting: list[str] = []
-        self.arguments = ""
+        self.arguments = Arguments()
         self.announced_as = ""
 
-    def is_whole(self) -> bool:
-        """Whether its arguments are a complete document already."""
-        try:
-            json.loads(self.arguments)
-        except ValueError:
-            return False
-        return True
+    def named(self, name: str) -> None:
+        """Take its name, or a piece of it."""
+        if name and name != self.name:
+            goes_on = self.name and not name.startswith(self.name)
+            self.name = (self.name + name if goes_on else name)[:_LONGEST_NAME]
+
+
+class _OpenCalls:
+    """The calls of an answer, found by what a fragment has of them."""
+
+    def __init__(self) -> None:
+        self._all: list[_OpenCall] = []
+        # Under the index that they were given, and under none.
+        self._last: dict[int | None, _OpenCall] = {}
+        self._by_id: dict[tuple[int | None, str], _OpenCall] = {}
+
+    def __iter__(self) -> Iterator[_OpenCall]:
+        return iter(self._all)
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def found(self, index: int | None, call_id: str) -> _OpenCall | None:
+        """Give the last call that a fragment may belong to; without an index, any may be."""
+        last = self._last.get(index)
+        if not call_id or last is None:
+            return last
+        same = self._by_id.get((index, call_id))
+        if same is not None:
+            return same
+        return None if last.given_id else last
+
+    def begin(self, index: int | None) -> _OpenCall:
+        """Add a call."""
+        call = _OpenCall(index, len(self._all))
+        self._all.append(call)
+        self._last[None] = self._last[index] = call
+        return call
+
+    def identify(self, call: _OpenCall, call_id: str) -> None:
+        """Note the id that a call was given."""
+        if not call_id:
+            return
+        call.given_id = call_id
+        for index in (None, call.index):
+            known = self._by_id.get((index, call_id))
+            if known is None or known.rank < call.rank:
+                self._by_id[index, call_id] = call
 
 
 class ChatReader(Reader):
@@ -62,8 +106,8 @@ class ChatReader(Reader):
 
     def __init__(self, api: str) -> None:
         self._api = api
-        self._calls: list[_OpenCall] = []
-        self._ids: set[str] = set()
+        self._calls = _OpenCalls()
+        self._ids = FreeIds()
         self._reason: str | None = None
         self._refused = False
         self._begun = False
@@ -88,7 +132,7 @@ class ChatReader(Reader):
     def finish(self) -> Iterator[ModelChunk]:
         """End the calls, and the answer if it is over."""
         is_over = self._begun and (self.ended or self._reason is not None)
-        is_over = is_over and self._reason not in _CUT
+        is_over = is_over and self._reason not in BROKEN_OFF
         for call in self._calls:
             yield from self._announced(call, now=True)
             if is_over:
@@ -131,13 +175,12 @@ class ChatReader(Reader):
         function = _object(fragment.get("function"))
         name = _text(function.get("name"))
         call = self._call_of(fragment, name)
-        if name and name != call.name:
-            call.name = name if not call.name or name.startswith(call.name) else call.name + name
+        call.named(name)
         piece = function.get("arguments")
         if piece is not None and not isinstance(piece, str):
             piece = canonical(piece)
         if piece:
-            call.arguments += piece
+            call.arguments.add(piece)
             call.waiting.append(piece)
         yield from self._announced(call, now=bool(call.waiting or call.given_id))
 
@@ -145,23 +188,17 @@ class ChatReader(Reader):
         """Find the call that a fragment belongs to, or begin one."""
         index, call_id = fragment.get("index"), _text(fragment.get("id"))
         index = index if isinstance(index, int) else None
-        known = self._known(index, call_id)
-        is_next = known is not None and bool(name and known.name) and known.is_whole()
-        if known is None or (is_next and not (call_id and call_id == known.given_id)):
-            known = _OpenCall(index, call_id)
-            self._calls.append(known)
-        elif not known.given_id:
-            known.given_id = call_id
+        known = self._calls.found(index, call_id)
+        is_same = known is not None and bool(call_id) and call_id == known.given_id
+        if known is None or (not is_same and self._is_over(known, name)):
+            known = self._calls.begin(index)
+        if not known.given_id:
+            self._calls.identify(known, call_id)
         return known
 
-    def _known(self, index: int | None, call_id: str) -> _OpenCall | None:
-        near = [c for c in reversed(self._calls) if index is None or c.index == index]
-        if not call_id:
-            return near[0] if near else None
-        same = next((call for call in near if call.given_id == call_id), None)
-        if same is not None or not near:
-            return same
-        return None if near[0].given_id else near[0]
+    def _is_over(self, call: _OpenCall, name: str) -> bool:
+        """Whether a name that comes after a call is the one of the next call."""
+        return bool(name and call.name) and call.arguments.is_whole()
 
     def _announced(self, call: _OpenCall, *, now: bool) -> Iterator[ModelChunk]:
         """Announce a call when it can be, and give what waited for that.
@@ -171,32 +208,23 @@ class ChatReader(Reader):
         if not call.announced_as:
             if not now or not (call.name or self.ended or self._reason is not None):
                 return
-            call.announced_as = self._free_id(call.given_id)
+            call.announced_as = self._ids.take(call.given_id)
             yield ToolCallStarted(call.announced_as, call.name)
         for piece in call.waiting:
             yield ToolArgsDelta(call.announced_as, piece)
         call.waiting = []
 
-    def _free_id(self, call_id: str) -> str:
-        wanted = call_id or f"call_{len(self._ids) + 1}"
-        free, number = wanted, 1
-        while free in self._ids:
-            number += 1
-            free = f"{wanted}_{number}"
-        self._ids.add(free)
-        return free
-
 
 def _usage(data: Mapping[str, Any]) -> Iterator[ModelChunk]:
     counts = _object(data.get("usage")) or _object(_object(data.get("x_groq")).get("usage"))
-    read, written = _count(counts, "prompt_tokens"), _count(counts, "completion_tokens")
+    read, written = count(counts, "prompt_tokens"), count(counts, "completion_tokens")
     if not read and not written:  # zeros hold the place of what is not known yet
         return
     of_prompt = _object(counts.get("prompt_tokens_details"))
-    cached = _count(of_prompt, "cached_tokens") or _count(counts, "prompt_cache_hit_tokens")
-    kept = _count(of_prompt, "cache_write_tokens")
-    thought = _count(_object(counts.get("completion_tokens_details")), "reasoning_tokens")
-    if thought and _count(counts, "total_tokens") == read + written + thought:
+    cached = count(of_prompt, "cached_tokens") or count(counts, "prompt_cache_hit_tokens")
+    kept = count(of_prompt, "cache_write_tokens")
+    thought = count(_object(counts.get("completion_tokens_details")), "reasoning_tokens")
+    if thought and count(counts, "total_tokens") == read + written + thought:
         written += thought  # xAI counts what it thought apart
     yield UsageReported(
         Usage(
@@ -219,11 +247,6 @@ def _said(value: object) -> str:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _count(counts: Mapping[str, Any], name: str) -> int:
-    value = counts.get(name)
-    return value if isinstance(value, int) and value > 0 else 0
 
 
 def _object(value: object) -> Mapping[str, Any]:

@@ -2,25 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar
 
-from loom_ia.adapters.models.client import Reader, WireModel
+from loom_ia.adapters.models.client import Reader
 from loom_ia.adapters.models.faults import fault_of, model_error
 from loom_ia.adapters.models.files import Contents
 from loom_ia.adapters.models.openai_responses.request import SHARED_KEYS, Encoder, completed
 from loom_ia.adapters.models.openai_responses.stream import ResponsesReader
+from loom_ia.adapters.models.openai_sdk import OpenAIModel
 from loom_ia.adapters.models.turns import Turn
 from loom_ia.core.errors import ModelError
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.request import ModelRequest
 
-if TYPE_CHECKING:
-    import httpx2
 
-OFFICIAL: Final = "https://api.openai.com/v1"
-
-
-class ResponsesModel(WireModel):
+class ResponsesModel(OpenAIModel):
     """OpenAI, or a server that has the same API. The whole conversation goes with each call."""
 
     API: ClassVar[str] = "responses"
@@ -40,27 +36,6 @@ class ResponsesModel(WireModel):
             "tools",
         }
     )
-
-    def load(self, http: "httpx2.AsyncClient", api_key: str) -> Any:
-        """Import the SDK and make its client on `http`."""
-        from openai import AsyncOpenAI
-
-        sdk: Any = AsyncOpenAI(
-            api_key=api_key,
-            base_url=self.spec.base_url or OFFICIAL,
-            max_retries=0,
-            timeout=None,
-            http_client=http,
-        )
-        # The variable OPENAI_CUSTOM_HEADERS may replace the key and the host.
-        sdk._custom_headers = {}  # noqa: SLF001 -- the SDK reads the variable whatever it is given
-        return sdk
-
-    def stream_class(self) -> type[Any]:
-        """Give the SDK's class of streams."""
-        from openai import AsyncStream
-
-        return AsyncStream[object]
 
     async def body(self, request: ModelRequest) -> JsonObject:
         """Write the body that a request is sent as, `params` completing what it has of ours."""

@@ -21,8 +21,9 @@ from loom_ia.adapters.models.turns import (
     Thought,
     Turn,
     UserTurn,
+    sendable,
 )
-from loom_ia.core.json import JsonObject, JsonValue, storable_text
+from loom_ia.core.json import JsonObject, JsonValue
 from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.model.request import ModelRequest
 from loom_ia.core.model.tooling import ToolSpec
@@ -66,7 +67,7 @@ class Encoder:
         return {"include": [SEALED]} if self.spec.capabilities.thinking else {}
 
     def _instructions(self) -> JsonObject:
-        text = storable_text(self.request.system).strip()
+        text = sendable(self.request.system).strip()
         return {"instructions": text} if text else {}
 
     def _tools(self) -> JsonObject:
@@ -179,13 +180,22 @@ def _thought(thought: Thought) -> dict[str, JsonObject]:
     """Write a thought that is sealed, under its id; the provider knows no other."""
     meta = thought.meta
     item_id, sealed = meta.get("id"), meta.get("encrypted_content")
-    if not isinstance(item_id, str) or not sealed:
+    if not isinstance(item_id, str) or not isinstance(sealed, str) or not sealed:
         return {}
     item: JsonObject = {"type": "reasoning", "id": item_id}
-    item["summary"] = meta.get("summary", summary_of(thought.text))
-    if "content" in meta:
-        item["content"] = meta["content"]
+    summary, content = _parts(meta.get("summary")), _parts(meta.get("content"))
+    item["summary"] = summary_of(thought.text) if summary is None else summary
+    if content is not None:
+        item["content"] = content
     return {item_id: {**item, "encrypted_content": sealed}}
+
+
+def _parts(value: JsonValue) -> list[JsonValue] | None:
+    """Give the parts of a thought; None for what is no list of texts."""
+    if not isinstance(value, list):
+        return None
+    texts = (part.get("text") if isinstance(part, dict) else None for part in value)
+    return value if all(isinstance(text, str) for text in texts) else None
 
 
 def summary_of(text: str) -> list[JsonValue]:
@@ -206,7 +216,7 @@ def _call(call: Call) -> JsonObject:
 
 def _tool(tool: ToolSpec) -> JsonObject:
     written: JsonObject = {"type": "function", "name": tool.name}
-    if description := storable_text(tool.description).strip():
+    if description := sendable(tool.description).strip():
         written["description"] = description
     written["parameters"] = tool.input_schema
     # What is left out is taken for strict, and the schema is then changed or refused.

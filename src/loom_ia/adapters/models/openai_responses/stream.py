@@ -8,7 +8,9 @@ the provider says that it is complete, or why it is not.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from loom_ia.adapters.models.client import Reader
+from loom_ia.adapters.models.client import BROKEN_OFF, Reader
+from loom_ia.adapters.models.counts import count
+from loom_ia.adapters.models.ids import FreeIds
 from loom_ia.adapters.models.openai_responses.items import (
     CALL,
     MESSAGE,
@@ -71,6 +73,8 @@ _TOLD: Final[Mapping[str, _Told]] = {
 }
 _ARGUMENTS: Final[Piece] = ("arguments", 0)
 _ENDS: Final = frozenset({"completed", "incomplete", "failed"})
+_CUT: Final = BROKEN_OFF | {"cancelled"}
+"""The statuses, and the reasons of one that is not complete, of what the server could not end."""
 
 
 class ResponsesReader(Reader):
@@ -80,7 +84,7 @@ class ResponsesReader(Reader):
         self._api = api
         self._fault = fault
         self._items = Items()
-        self._ids: set[str] = set()
+        self._ids = FreeIds()
         self._speaking: Item | None = None
         self._refused = False
         self._status = ""
@@ -98,7 +102,7 @@ class ResponsesReader(Reader):
         elif (status := name.removeprefix("response.")) in _ENDS:
             response = object_of(data.get("response"))
             given = text(response.get("status"))
-            yield from self._close(response, given if given in _ENDS else status)
+            yield from self._close(response, given if given in _ENDS | _CUT else status)
 
     def document(self, data: Mapping[str, Any]) -> Iterator[ModelChunk]:
         """Read a whole answer."""
@@ -181,7 +185,7 @@ class ResponsesReader(Reader):
         if item.announced_as:
             return
         self._speaking = None
-        item.announced_as = self._free_id(item.text_of("call_id"))
+        item.announced_as = self._ids.take(item.text_of("call_id"))
         yield ToolCallStarted(item.announced_as, item.text_of("name"))
         for pieces in item.read.values():
             yield ToolArgsDelta(item.announced_as, "".join(pieces))
@@ -196,15 +200,6 @@ class ResponsesReader(Reader):
         if is_over:
             yield ToolCallEnded(item.announced_as)
 
-    def _free_id(self, call_id: str) -> str:
-        wanted = call_id or f"call_{len(self._ids) + 1}"
-        free, number = wanted, 1
-        while free in self._ids:
-            number += 1
-            free = f"{wanted}_{number}"
-        self._ids.add(free)
-        return free
-
     # -- the end --------------------------------------------------------------------------------
 
     def _close(self, response: Object, status: str) -> Iterator[ModelChunk]:
@@ -216,6 +211,8 @@ class ResponsesReader(Reader):
         if status not in _ENDS:
             return
         self._why = text(object_of(response.get("incomplete_details")).get("reason"))
+        if status == "incomplete" and self._why in _CUT:
+            return
         for item in self._items.listed(objects(response.get("output"))):
             yield from self._end(item)
         for item in self._items:
@@ -263,16 +260,16 @@ def _meta(item: Item) -> JsonObject:
 
 def _usage(counts: Object) -> Usage | None:
     """Read what was consumed: what is read has the cache in it, what is written the thoughts."""
-    read, written = number(counts.get("input_tokens")), number(counts.get("output_tokens"))
+    read, written = count(counts, "input_tokens"), count(counts, "output_tokens")
     if not read and not written:
         return None
     of_input = object_of(counts.get("input_tokens_details"))
-    cached, kept = number(of_input.get("cached_tokens")), number(of_input.get("cache_write_tokens"))
+    cached, kept = count(of_input, "cached_tokens"), count(of_input, "cache_write_tokens")
     of_output = object_of(counts.get("output_tokens_details"))
     return Usage(
         input_tokens=max(read - cached - kept, 0),
         output_tokens=written,
         cache_read_tokens=cached,
         cache_write_tokens=kept,
-        reasoning_tokens=number(of_output.get("reasoning_tokens")),
+        reasoning_tokens=count(of_output, "reasoning_tokens"),
     )
