@@ -403,15 +403,21 @@ async def test_attempts_that_give_nothing_stop_at_the_budget(
     assert [e.limit for e in of(events, BudgetExceeded)] == ["max_cost"]
 
 
-async def test_an_absurd_count_is_not_believed(project: Project, provider: Provider) -> None:
+@every_api
+@pytest.mark.parametrize("counted", [Tokens(10**400, 5), Tokens(5, 10**400), Tokens(0, 5)])
+async def test_an_absurd_count_is_not_believed(
+    project: Project, provider: Provider, api: Api, counted: Tokens
+) -> None:
     """The tokens are counted from the texts instead, and the journal can be read again."""
-    provided(project, entry("chat", provider, pricing={"input": 1, "output": 1}))
-    provider.reply(Says("Bonjour.", usage=Tokens(10**400, 5)))
+    provided(project, entry(api, provider, pricing={"input": 1, "output": 1}))
+    provider.reply(Says("Bonjour.", usage=counted))
     async with loom_of(project) as loom:
         result = await loom.run("devis", "Bonjour.")
         report = await loom.report(period="day")
     assert result.ok
     assert result.usage.estimated
+    assert result.usage.input_tokens > 0
+    assert result.usage.output_tokens > 0
     assert report.total.cost_usd == result.cost_usd < 1
 
 

@@ -226,7 +226,7 @@ _USAGE: Final = (
     Quirk(
         "no usage at the end",
         raw(start(), _BONJOUR, ended(usage=None), STOP),
-        Understood("Bonjour toi", usage=Tokens(12, 1)),
+        Understood("Bonjour toi", usage=Tokens(12, 0)),
     ),
     Quirk(
         "no usage at the start",

@@ -205,7 +205,9 @@ def read_messages(got: httpx2.Response, reading: Reading) -> None:
         _told(found)
         match found["type"]:
             case "message_start":
-                reading.usage = _counted(counted, found["message"].get("usage"))
+                opening = found["message"].get("usage")
+                # What was written is not known yet, whatever is said of it here.
+                reading.usage = _counted(counted, opening and {**opening, "output_tokens": 0})
             case "content_block_start":
                 _block(found["content_block"], found["index"], reading)
             case "content_block_delta":

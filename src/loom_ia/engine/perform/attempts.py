@@ -242,15 +242,21 @@ class ModelCall:
             return None
         return self._estimated()
 
-    def _reported(self) -> Usage | None:
-        """Give what the provider counted, unless nobody can have consumed that."""
+    def _known(self) -> Usage:
+        """Give what the provider counted, nothing when nobody can have consumed that."""
         usage = self._assembler.usage
-        return usage if usage is not None and usage.is_plausible else None
+        return usage if usage is not None and usage.is_plausible else Usage()
+
+    def _reported(self) -> Usage | None:
+        """Give what the provider counted, None when it left out what was read or written."""
+        usage = self._known()
+        is_whole = usage.prompt_tokens and (usage.output_tokens or not self._assembler.written)
+        return usage if is_whole else None
 
     def _estimated(self) -> Usage:
         """Count what the provider did not say."""
         assembler = self._assembler
-        known = self._reported() or Usage()
+        known = self._known()
         read = known.prompt_tokens or self.context.sizes.prompt_tokens(self.effect.request)
         written = math.ceil(assembler.written / CHARACTERS_PER_TOKEN)
         cached = known.cache_read_tokens + known.cache_write_tokens

@@ -65,7 +65,7 @@ class MessagesReader(Reader):
         """Read one event of the stream."""
         match data.get("type"):
             case "message_start":
-                yield from self._usage(_object(data.get("message")))
+                yield from self._usage(_object(data.get("message")), opening=True)
             case "content_block_start":
                 yield from self._start(_index(data), _object(data.get("content_block")))
             case "content_block_delta":
@@ -161,12 +161,19 @@ class MessagesReader(Reader):
 
     # -- usage ------------------------------------------------------------------------------------
 
-    def _usage(self, data: Mapping[str, Any]) -> Iterator[ModelChunk]:
-        """Count what was told in all: the last number counts, and what is not told again stays."""
+    def _usage(self, data: Mapping[str, Any], *, opening: bool = False) -> Iterator[ModelChunk]:
+        """Count what was told in all: the last number counts, and what is not told again stays.
+
+        What the `opening` of an answer says of its length is no count: nothing is written yet.
+        """
         told = _object(data.get("usage"))
         if not told:
             return
-        self._counted |= {name: value for name, value in told.items() if _counts(value)}
+        self._counted |= {
+            name: value
+            for name, value in told.items()
+            if _counts(value) and not (opening and name == "output_tokens")
+        }
         counted, split = self._counted, _object(self._counted.get("cache_creation"))
         hour = count(split, "ephemeral_1h_input_tokens")
         kept = count(counted, "cache_creation_input_tokens")
