@@ -182,5 +182,13 @@ def test_init_leaves_nothing_half_written(tmp_path: Path, loom: Desk) -> None:
 
 
 def test_the_example_is_the_page() -> None:
-    """The example lets git ignore its journal."""
-    assert (EXAMPLE / ".gitignore").read_text() == "data/\n"
+    """The example lets git ignore its journal and its keys."""
+    assert (EXAMPLE / ".gitignore").read_text() == "data/\n.env\n"
+
+
+def test_init_leaves_the_ignored_files_of_a_repository_alone(tmp_path: Path, loom: Desk) -> None:
+    """A project may begin in a folder that is under version control already."""
+    (tmp_path / ".gitignore").write_text("mine\n")
+    assert loom("init", str(tmp_path)).code == 0
+    assert (tmp_path / ".gitignore").read_text() == "mine\n"
+    assert (tmp_path / "loom.yaml").exists()

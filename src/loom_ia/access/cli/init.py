@@ -17,12 +17,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(args: argparse.Namespace) -> int:
     """Write the project, or nothing at all."""
     from loom_ia.access.cli.failures import COMPLETED
-    from loom_ia.access.cli.quickstart import FILES, QUESTION
+    from loom_ia.access.cli.quickstart import FILES, IGNORED, QUESTION
     from loom_ia.access.cli.terminal import printable, show
 
     folder = Path(args.directory)
-    write(folder, FILES)
-    show(printable(_("Written in {folder}: {files}", folder=folder, files=", ".join(FILES))))
+    files = {
+        name: text
+        for name, text in FILES.items()
+        if name != IGNORED or not (folder / name).exists()
+    }
+    write(folder, files)
+    show(printable(_("Written in {folder}: {files}", folder=folder, files=", ".join(files))))
     show(_("Next:"))
     here = f"cd {shlex.quote(str(folder))} && " if folder != Path() else ""
     show(printable(f"  {here}loom validate"))

@@ -4,6 +4,9 @@ from typing import Final
 
 QUESTION: Final = "Quel prix TTC pour un devis de 1 250 € HT en rénovation (TVA à 10 %) ?"
 
+IGNORED: Final = ".gitignore"
+"""What keeps conversations and keys out of version control; one that is there is left alone."""
+
 FILES: Final[dict[str, str]] = {
     "loom.yaml": """\
 # yaml-language-server: $schema=./loom.schema.json
@@ -59,5 +62,9 @@ Tu es l'assistant d'un artisan. Tu réponds en français, en une ou deux phrases
 
 Pour tout calcul de prix, appelle l'outil `prix_ttc` au lieu de calculer
 toi-même, et reprends les montants qu'il renvoie.
+""",
+    IGNORED: """\
+data/
+.env
 """,
 }
