@@ -13,6 +13,7 @@ from loom_ia.app.runs import Order, resume
 from loom_ia.core.decide.effects import CallModel
 from loom_ia.core.errors import InternalError, ModelError
 from loom_ia.core.events import (
+    CATALOGUE,
     Event,
     ModelResponded,
     Payload,
@@ -134,7 +135,7 @@ async def test_a_thousand_turns_fold_each_event_once_and_read_once(
 
         return counted
 
-    for payload_class in Payload.__subclasses__():
+    for payload_class in CATALOGUE.values():
         monkeypatch.setattr(payload_class, "evolve", counting(payload_class))
     spy = JournalSpy(MemoryJournal())
     world = World(spy)

@@ -1,20 +1,17 @@
 """A call of the Messages API as HTTP: what goes wrong, what is told, and what must not leak."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
 from loom_ia.adapters.models.anthropic.client import OFFICIAL, AnthropicModel
-from loom_ia.core.errors import ModelError
-from loom_ia.core.model import HttpExchange, ModelSpec, TextDelta
+from loom_ia.core.model import HttpExchange, ModelSpec
 from loom_ia.core.ports import ModelAccess
 from tests.adapters.models.contract import asking, hear
 from tests.providers.formats.anthropic import error
-from tests.providers.replies import Fails, Says, Silent
+from tests.providers.replies import Fails, Says
 from tests.providers.rules import problems_of_messages
-from tests.providers.server import Provider, unused_url
+from tests.providers.server import Provider
 
 KEY = "sk-secret"
 
@@ -67,20 +64,6 @@ async def test_an_error_has_a_kind(
     assert len(provider.requests) == 1
 
 
-@pytest.mark.parametrize(
-    ("headers", "wait"),
-    [({"retry-after": "7"}, 7.0), ({"retry-after-ms": "1500"}, 1.5), ({}, None)],
-)
-async def test_the_wait_that_is_asked_for_is_told(
-    provider: Provider, model: AnthropicModel, headers: dict[str, str], wait: float | None
-) -> None:
-    """The engine waits as long as the provider says, and the adapter does not wait."""
-    provider.reply(Fails(429, headers=headers))
-    heard = await hear(model, asking(model.spec))
-    assert heard.error is not None
-    assert heard.error.retry_after == wait
-
-
 async def test_an_error_inside_the_stream_ends_it(
     provider: Provider, model: AnthropicModel
 ) -> None:
@@ -94,85 +77,7 @@ async def test_an_error_inside_the_stream_ends_it(
     assert str(heard.error) == "CLAUDE: Overloaded"
 
 
-async def test_a_provider_that_is_away_is_a_passing_error() -> None:
-    """Nobody listens: another attempt may find somebody."""
-    model = made(await unused_url())
-    heard = await hear(model, asking(model.spec))
-    await model.close()
-    assert heard.error is not None
-    assert heard.error.kind == "transient"
-
-
-@pytest.mark.parametrize("cut", ["close", "reset"])
-async def test_a_connection_that_breaks_is_a_passing_error(
-    provider: Provider, model: AnthropicModel, cut: Any
-) -> None:
-    """An answer that was cut does not pass for one."""
-    provider.reply(Says("Bonjour toi", cut_after=1, cut=cut))
-    heard = await hear(model, asking(model.spec))
-    assert heard.text in {"", "Bonjour"}
-    assert heard.error is not None
-    assert heard.error.kind == "transient"
-
-
-async def test_the_key_stands_in_no_error(provider: Provider, model: AnthropicModel) -> None:
-    """A provider that repeats the key does not have it shown."""
-    provider.reply(Fails(401, error("authentication_error", f"invalid key {KEY}")))
-    with pytest.raises(ModelError) as caught:
-        async for _ in model.stream(asking(model.spec)):
-            pass
-    assert KEY not in str(caught.value)
-
-
 # -- connections ----------------------------------------------------------------------------------
-
-
-async def test_leaving_the_answer_closes_the_connection(
-    provider: Provider, model: AnthropicModel
-) -> None:
-    """A provider stops writing, and billing, as soon as nobody reads."""
-    provider.reply(Says("Bonjour toi et moi", hang_after=2))
-    stream = model.stream(asking(model.spec))
-    async for chunk in stream:
-        if isinstance(chunk, TextDelta):
-            break
-    await stream.aclose()
-    await provider.requests[0].disconnected.wait(1)
-    await provider.idle()
-
-
-@pytest.mark.parametrize("reply", [Silent(), Silent(headers_first=True)])
-async def test_cancelling_a_silent_call_closes_the_connection(
-    provider: Provider, model: AnthropicModel, reply: Silent
-) -> None:
-    """Whoever stops waiting leaves nothing behind, before the answer as within it."""
-    provider.reply(reply)
-    call = asyncio.ensure_future(hear(model, asking(model.spec)))
-    await provider.received()
-    call.cancel()
-    await asyncio.gather(call, return_exceptions=True)
-    await provider.requests[0].disconnected.wait(1)
-    await provider.idle()
-
-
-async def test_a_connection_serves_again(provider: Provider, model: AnthropicModel) -> None:
-    """Answers that are whole, and errors, leave their connection to the next call."""
-    provider.reply(Says("Un"), Says("Deux"), Fails(429), Says("Trois"))
-    said = [(await hear(model, asking(model.spec))).text for _ in range(4)]
-    assert said == ["Un", "Deux", "", "Trois"]
-    assert provider.opened == 1
-
-
-async def test_closing_lets_go_of_the_connections(
-    provider: Provider, model: AnthropicModel
-) -> None:
-    """Nothing stays open, and a model that was closed can be called again."""
-    provider.reply(Says("Un"), Says("Deux"))
-    await hear(model, asking(model.spec))
-    await model.close()
-    await model.close()
-    await provider.idle()
-    assert (await hear(model, asking(model.spec))).text == "Deux"
 
 
 # -- what goes over the wire ----------------------------------------------------------------------
@@ -252,17 +157,3 @@ async def test_an_exchange_is_told_without_the_key(
     assert exchange.response_headers["anthropic-ratelimit-tokens-remaining"] == "9"
     assert exchange.error == ""
     assert KEY not in exchange.model_dump_json()
-
-
-async def test_an_exchange_that_failed_is_told_too(
-    provider: Provider, model: AnthropicModel
-) -> None:
-    """The body of an error is what one looks for first."""
-    provider.reply(Fails(400, TOO_LONG))
-    told: list[HttpExchange] = []
-    with pytest.raises(ModelError):
-        async for _ in model.observed(asking(model.spec), told.append):
-            pass
-    (exchange,) = told
-    assert exchange.status_code == 400
-    assert "prompt is too long" in exchange.response_body

@@ -2,21 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
 from loom_ia.adapters.models.openai_responses.client import ResponsesModel
 from loom_ia.adapters.models.openai_sdk import OFFICIAL
 from loom_ia.core.errors import ModelError
-from loom_ia.core.model import HttpExchange, ModelSpec, TextDelta
+from loom_ia.core.model import HttpExchange, ModelSpec
 from loom_ia.core.ports import ModelAccess
 from tests.adapters.models.contract import asking, hear
 from tests.providers.formats.chat import error
 from tests.providers.items import BEGUN, completed, event, raw, response, said
-from tests.providers.replies import Fails, Raw, Says, Silent
+from tests.providers.replies import Fails, Raw, Says
 from tests.providers.rules import problems_of_responses
-from tests.providers.server import Provider, unused_url
+from tests.providers.server import Provider
 
 KEY = "sk-secret"
 
@@ -76,20 +75,6 @@ async def test_an_error_has_a_kind(
     assert len(provider.requests) == 1
 
 
-@pytest.mark.parametrize(
-    ("headers", "wait"),
-    [({"retry-after": "7"}, 7.0), ({"retry-after-ms": "1500"}, 1.5), ({}, None)],
-)
-async def test_the_wait_that_is_asked_for_is_told(
-    provider: Provider, model: ResponsesModel, headers: dict[str, str], wait: float | None
-) -> None:
-    """The engine waits as long as the provider says, and the adapter does not wait."""
-    provider.reply(Fails(429, headers=headers))
-    heard = await hear(model, asking(model.spec))
-    assert heard.error is not None
-    assert heard.error.retry_after == wait
-
-
 async def test_an_error_inside_the_stream_ends_it(
     provider: Provider, model: ResponsesModel
 ) -> None:
@@ -101,27 +86,6 @@ async def test_an_error_inside_the_stream_ends_it(
     assert heard.error is not None
     assert (heard.error.kind, heard.error.http_status) == ("transient", None)
     assert str(heard.error) == "GPT: Too fast"
-
-
-async def test_a_provider_that_is_away_is_a_passing_error() -> None:
-    """Nobody listens: another attempt may find somebody."""
-    model = made(await unused_url())
-    heard = await hear(model, asking(model.spec))
-    await model.close()
-    assert heard.error is not None
-    assert heard.error.kind == "transient"
-
-
-@pytest.mark.parametrize("cut", ["close", "reset"])
-async def test_a_connection_that_breaks_is_a_passing_error(
-    provider: Provider, model: ResponsesModel, cut: Any
-) -> None:
-    """An answer that was cut does not pass for one."""
-    provider.reply(Says("Bonjour toi", cut_after=1, cut=cut))
-    heard = await hear(model, asking(model.spec))
-    assert heard.text in {"", "Bonjour"}
-    assert heard.error is not None
-    assert heard.error.kind == "transient"
 
 
 async def test_the_key_stands_in_no_error(provider: Provider, model: ResponsesModel) -> None:
@@ -138,34 +102,6 @@ async def test_the_key_stands_in_no_error(provider: Provider, model: ResponsesMo
 
 
 # -- connections ----------------------------------------------------------------------------------
-
-
-async def test_leaving_the_answer_closes_the_connection(
-    provider: Provider, model: ResponsesModel
-) -> None:
-    """A provider stops writing, and billing, as soon as nobody reads."""
-    provider.reply(Says("Bonjour toi et moi", hang_after=2))
-    stream = model.stream(asking(model.spec))
-    async for chunk in stream:
-        if isinstance(chunk, TextDelta):
-            break
-    await stream.aclose()
-    await provider.requests[0].disconnected.wait(1)
-    await provider.idle()
-
-
-@pytest.mark.parametrize("reply", [Silent(), Silent(headers_first=True)])
-async def test_cancelling_a_silent_call_closes_the_connection(
-    provider: Provider, model: ResponsesModel, reply: Silent
-) -> None:
-    """Whoever stops waiting leaves nothing behind, before the answer as within it."""
-    provider.reply(reply)
-    call = asyncio.ensure_future(hear(model, asking(model.spec)))
-    await provider.received()
-    call.cancel()
-    await asyncio.gather(call, return_exceptions=True)
-    await provider.requests[0].disconnected.wait(1)
-    await provider.idle()
 
 
 async def test_an_error_inside_the_answer_closes_the_connection(
@@ -187,18 +123,6 @@ async def test_a_connection_serves_again(provider: Provider, model: ResponsesMod
     heard = [(await hear(model, asking(model.spec))).text for _ in range(4)]
     assert heard == ["Un", "Deux", "", "Trois"]
     assert provider.opened == 1
-
-
-async def test_closing_lets_go_of_the_connections(
-    provider: Provider, model: ResponsesModel
-) -> None:
-    """Nothing stays open, and a model that was closed can be called again."""
-    provider.reply(Says("Un"), Says("Deux"))
-    await hear(model, asking(model.spec))
-    await model.close()
-    await model.close()
-    await provider.idle()
-    assert (await hear(model, asking(model.spec))).text == "Deux"
 
 
 async def test_calls_that_run_together_do_not_mix(
@@ -294,17 +218,3 @@ async def test_an_exchange_is_told_without_the_key(
     assert exchange.response_headers["x-ratelimit-remaining-tokens"] == "9"
     assert exchange.error == ""
     assert KEY not in exchange.model_dump_json()
-
-
-async def test_an_exchange_that_failed_is_told_too(
-    provider: Provider, model: ResponsesModel
-) -> None:
-    """The body of an error is what one looks for first."""
-    provider.reply(Fails(400, TOO_LONG))
-    told: list[HttpExchange] = []
-    with pytest.raises(ModelError):
-        async for _ in model.observed(asking(model.spec), told.append):
-            pass
-    (exchange,) = told
-    assert exchange.status_code == 400
-    assert "exceeds the context window" in exchange.response_body

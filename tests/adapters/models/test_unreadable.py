@@ -129,7 +129,8 @@ async def test_a_fault_of_a_reader_is_told_and_does_not_end_the_run(
     assert (error.kind, str(error)) == ("transient", "M: the answer was not understood: KeyError")
     assert isinstance(error.__cause__, KeyError)
     (record,) = caplog.records
-    assert record.exc_info is not None
+    assert record.getMessage().startswith("model M: KeyError at ")
+    assert "test_unreadable.py:" in record.getMessage()
 
 
 async def test_a_fault_before_an_answer_stays_one(

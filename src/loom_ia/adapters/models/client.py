@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from contextvars import ContextVar
 from ipaddress import ip_address
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from urllib.parse import urlsplit
 
@@ -274,7 +275,10 @@ class WireModel(ABC):
         if isinstance(error, _UNREADABLE):
             template = "{model} sent what cannot be read as JSON"
             return ModelError("transient", template, model=self._spec.id)
-        _log.error("model %s: an answer was not understood", self._spec.id, exc_info=error)
+        # Where, and not what: the error itself may repeat what the provider said.
+        place = extract_tb(error.__traceback__)[-1]
+        kind, line = type(error).__name__, place.lineno
+        _log.error("model %s: %s at %s:%s", self._spec.id, kind, place.filename, line)
         said = f"the answer was not understood: {type(error).__name__}"
         return model_error(self._spec, Fault(message=said))
 

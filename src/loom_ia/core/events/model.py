@@ -27,7 +27,22 @@ def is_unpriced(provider: str, prices: Prices | None) -> bool:
     return prices is None and provider not in _FREE
 
 
-class ModelResponded(Payload):
+class _OfModel(Payload):
+    """What every fact about a call of a model says: whose call it was."""
+
+    CATEGORY = "model"
+    SPAN: ClassVar[SpanRule] = "step"
+    ROLE: ClassVar[str | None] = "main"
+
+    model: str
+    model_id: str
+    provider: str = sparse("")
+
+    def facets(self) -> dict[str, Facet]:
+        return {"model": self.model, "model_id": self.model_id, "provider": self.provider}
+
+
+class ModelResponded(_OfModel):
     """A model answered.
 
     `model` is the name in the configuration, `model_id` the provider's, `provider` who speaks to
@@ -39,14 +54,8 @@ class ModelResponded(Payload):
     """
 
     TYPE = "model.responded"
-    CATEGORY = "model"
     CONTENT = ("message", "problems")
-    SPAN: ClassVar[SpanRule] = "step"
-    ROLE: ClassVar[str | None] = "main"
 
-    model: str
-    model_id: str
-    provider: str = sparse("")
     message: Message
     usage: Usage
     cost_usd: float = sparse(0.0)
@@ -61,9 +70,7 @@ class ModelResponded(Payload):
 
     def facets(self) -> dict[str, Facet]:
         return {
-            "model": self.model,
-            "model_id": self.model_id,
-            "provider": self.provider,
+            **super().facets(),
             "stop_reason": self.stop_reason,
             "cost_usd": self.cost_usd,
             "latency_ms": self.latency_ms,
@@ -81,7 +88,7 @@ class ModelResponded(Payload):
         )
 
 
-class ModelRetried(Payload):
+class ModelRetried(_OfModel):
     """An attempt to call a model gave no answer.
 
     `attempt` counts from 1. After `delay_s` seconds another one is made, unless this was the
@@ -90,14 +97,8 @@ class ModelRetried(Payload):
     """
 
     TYPE = "model.retried"
-    CATEGORY = "model"
     CONTENT = ("error",)
-    SPAN: ClassVar[SpanRule] = "step"
-    ROLE: ClassVar[str | None] = "main"
 
-    model: str
-    model_id: str
-    provider: str = sparse("")
     attempt: int
     error_kind: FailureKind
     error: str
@@ -114,9 +115,7 @@ class ModelRetried(Payload):
 
     def facets(self) -> dict[str, Facet]:
         return {
-            "model": self.model,
-            "model_id": self.model_id,
-            "provider": self.provider,
+            **super().facets(),
             "error_kind": self.error_kind,
             "attempt": self.attempt,
         }
@@ -165,7 +164,7 @@ class ModelFellBack(Payload):
         return run.fell_back(self.slot, self.to_model)
 
 
-class ModelExchanged(HttpExchange, Payload):
+class ModelExchanged(HttpExchange, _OfModel):
     """One HTTP exchange with a provider, written when `telemetry.capture.raw_exchanges` is on.
 
     Secrets are replaced, and the bytes of files too; a body longer than `raw_max_bytes` is cut.
@@ -175,14 +174,8 @@ class ModelExchanged(HttpExchange, Payload):
     """
 
     TYPE = "model.exchanged"
-    CATEGORY = "model"
     CONTENT = ("url", "request_headers", "request_body", "response_headers", "response_body")
-    SPAN: ClassVar[SpanRule] = "step"
-    ROLE: ClassVar[str | None] = "main"
 
-    model: str
-    model_id: str
-    provider: str = sparse("")
     attempt: int
 
     @property
@@ -192,9 +185,7 @@ class ModelExchanged(HttpExchange, Payload):
 
     def facets(self) -> dict[str, Facet]:
         return {
-            "model": self.model,
-            "model_id": self.model_id,
-            "provider": self.provider,
+            **super().facets(),
             "attempt": self.attempt,
             "status_code": self.status_code,
             "duration_ms": self.duration_ms,

@@ -95,16 +95,12 @@ class ModelCall:
         self._left(passage, None)
         return answered
 
-    @property
-    def is_too_dear(self) -> bool:
-        """Whether the budget is used up by attempts that gave nothing: there is no other one."""
-        return self.paid and must_stop(self.context.run, self.context.program.plan)
-
-    def _would_be_too_dear(self, usage: Usage | None) -> bool:
-        """Whether the budget is used up once `usage` is counted too."""
-        run, prices = self.context.run, self._prices(usage) if usage else None
-        if usage is not None:
-            run = run.paid(usage, prices.cost(usage) if prices else 0.0)
+    def is_too_dear(self, more: Usage | None = None) -> bool:
+        """Whether attempts that gave nothing used the budget up, once `more` is counted too."""
+        run = self.context.run
+        if more is not None:
+            prices = self._prices(more)
+            run = run.paid(more, prices.cost(more) if prices else 0.0)
         return self.paid and must_stop(run, self.context.program.plan)
 
     def _left(self, passage: Passage, error: ModelError | None) -> None:
@@ -131,7 +127,7 @@ class ModelCall:
                 usage = self._consumed()
                 self.paid = self.paid or usage is not None
                 delay = _delay(self.spec.retry, self.number, error)
-                if delay is not None and self._would_be_too_dear(usage):
+                if delay is not None and self.is_too_dear(usage):
                     delay = None
                 if delay is not None or usage is not None:
                     self.context.stage(self._retried(error.kind, error, delay, usage))

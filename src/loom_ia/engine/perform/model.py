@@ -92,7 +92,7 @@ def _give_up(call: ModelCall, error: ModelError, started: float) -> None:
     context, model = call.context, call.spec.id
     plan = context.program.plan
     successor = _successor(plan, model, error)
-    if call.is_too_dear:
+    if call.is_too_dear():
         context.stage(*told(context.run, plan))
         successor = None
     if successor is None:
