@@ -16,6 +16,9 @@
     │   ├── ToolError          a message that a tool addresses to the model
     │   ├── UnknownEffect      a tool cannot tell whether its effect happened
     │   ├── ArtifactStoreError files cannot be kept or read now
+    │   ├── StoreError         a store of values does not answer
+    │   │   ├── KeyNotFound    nothing is kept under that key
+    │   │   └── NestedTransaction
     │   └── IdempotencyStoreError  what was done under a key cannot be kept or read now
     ├── RaceError              somebody else acts on the same run or session
     │   ├── ClaimConflict      another driver holds the lease
@@ -206,6 +209,20 @@ class UnknownEffect(OutsideError):
 
 class ArtifactStoreError(OutsideError):
     """The store of files could not keep or read one."""
+
+
+class StoreError(OutsideError):
+    """A store of values did not answer, or refused what was asked of it."""
+
+
+class KeyNotFound(StoreError, KeyError):
+    """Nothing is kept under that key of that namespace."""
+
+    __str__ = LoomError.__str__
+
+
+class NestedTransaction(StoreError):
+    """A transaction was begun inside another one."""
 
 
 class IdempotencyStoreError(OutsideError):
