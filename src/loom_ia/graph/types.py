@@ -100,7 +100,7 @@ Step: TypeAlias = Callable[..., Any]
 """`f(state)` or `f(state, ctx)`, sync or async, giving a delta, an `Ask` or a `Goto`."""
 
 
-class Refused(Exception):  # noqa: N818 -- a published name
+class Refused(Exception):
     """Raised by a step or a hook: the run stops as blocked; `update` is merged first."""
 
     def __init__(self, reason: str, update: Delta = None) -> None:

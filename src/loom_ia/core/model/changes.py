@@ -52,7 +52,7 @@ def applied(values: Values, changes: Iterable[Change]) -> dict[str, JsonValue]:
                 after[key] = value
             case "append":
                 before = after.get(key)
-                items = cast("list[JsonValue]", value) if isinstance(value, list) else [value]
+                items = cast("list[JsonValue]", value if isinstance(value, list) else [value])
                 after[key] = [*before, *items] if isinstance(before, list) else items
             case "add":
                 after[key] = added(after.get(key), value)
