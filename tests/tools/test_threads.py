@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from loom_ia.tools.threads import Threads
+from loom_ia.engine.threads import Threads
 
 
 async def test_a_free_thread_is_used_again() -> None:
@@ -109,7 +109,7 @@ def test_a_tool_that_never_returns_does_not_keep_the_interpreter() -> None:
     done = run_program(
         """
         import asyncio, threading
-        from loom_ia.tools.threads import tool_threads
+        from loom_ia.engine.threads import tool_threads
 
         async def main():
             task = asyncio.ensure_future(tool_threads.run(threading.Event().wait))
@@ -128,7 +128,7 @@ def test_a_child_process_has_threads_of_its_own() -> None:
     done = run_program(
         """
         import asyncio, os, warnings
-        from loom_ia.tools.threads import tool_threads
+        from loom_ia.engine.threads import tool_threads
 
         warnings.simplefilter("ignore", DeprecationWarning)
         asyncio.run(tool_threads.run(lambda: None))

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Final
 
 from loom_ia.core.errors import LoomClosed, RunExists, UnknownAgent, UnknownRun
-from loom_ia.core.ids import RunId, SessionId, TenantId
+from loom_ia.core.ids import RunId, SessionId, TenantId, is_reserved
 from loom_ia.core.ports.artifacts import ArtifactStore
 from loom_ia.core.ports.clock import Clock
 from loom_ia.core.ports.idempotency import IdempotencyStore
@@ -127,6 +127,8 @@ class Instance:
     async def _find_in(
         self, run_id: RunId, session_id: SessionId
     ) -> tuple[SessionLog, RunState] | None:
+        if is_reserved(session_id):  # it holds no run
+            return None
         log = self.log(session_id)
         await log.catch_up()
         run = log.run(run_id)

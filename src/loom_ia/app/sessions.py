@@ -12,7 +12,7 @@ from loom_ia.core.events.fold import fold
 from loom_ia.core.events.idempotency import IdempotencyRecorded
 from loom_ia.core.events.query import EventQuery
 from loom_ia.core.events.run import RunStarted
-from loom_ia.core.ids import SessionId
+from loom_ia.core.ids import SessionId, is_reserved
 from loom_ia.core.state.run import Status
 from loom_ia.core.views.sessions import (
     RunListed,
@@ -44,7 +44,7 @@ async def session(instance: Instance, session_id: SessionId) -> SessionInfo:
 
 async def session_events(instance: Instance, session_id: SessionId) -> list[Event]:
     """Read every event of a session; raises `UnknownSession`."""
-    events = await instance.journal.read(DEFAULT_TENANT, session_id)
+    events = await _read(instance, session_id)
     if not events:
         raise _unknown(session_id)
     return events
@@ -158,8 +158,13 @@ async def _begun(instance: Instance, wanted: RunFilter) -> list[Event]:
 
 
 async def _describe(instance: Instance, session_id: SessionId) -> SessionInfo | None:
-    events = await instance.journal.read(DEFAULT_TENANT, session_id)
-    return session_info(events, session_id)
+    return session_info(await _read(instance, session_id), session_id)
+
+
+async def _read(instance: Instance, session_id: SessionId) -> list[Event]:
+    if is_reserved(session_id):
+        return []
+    return await instance.journal.read(DEFAULT_TENANT, session_id)
 
 
 def _unknown(session_id: SessionId) -> UnknownSession:

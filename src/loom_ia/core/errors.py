@@ -13,6 +13,7 @@
     │   └── UnusableId
     ├── OutsideError           the outside world is at fault
     │   ├── ModelError         carries the kind that decides retry and fallback
+    │   │   └── StreamInterrupted  an answer that was cut before its end
     │   ├── ToolError          a message that a tool addresses to the model
     │   ├── UnknownEffect      a tool cannot tell whether its effect happened
     │   ├── ArtifactStoreError files cannot be kept or read now
@@ -181,6 +182,10 @@ class ModelError(OutsideError):
         self.kind: ModelErrorKind = kind
         self.http_status = http_status
         self.retry_after = retry_after
+
+
+class StreamInterrupted(ModelError):
+    """The answer of a model broke off before its end; what came of it is no answer."""
 
 
 class ToolError(OutsideError):

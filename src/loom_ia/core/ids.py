@@ -2,6 +2,9 @@
 
 Every generated id is a UUIDv7 (RFC 9562, section 5.7), lower-case with dashes, so that ids sort
 in the order in which they were made. Sessions, tenants and runs may also be named by the caller.
+
+A run that another one began may bear the id of the root run, `/`, and what tells it from others. A
+session never has a `/` in its id: one at the beginning makes a stream of events that is no session.
 """
 
 import re
@@ -15,6 +18,9 @@ TenantId: TypeAlias = str
 EventId: TypeAlias = str
 SpanId: TypeAlias = str
 CallId: TypeAlias = str
+
+STORE_STREAM: Final = "/store"
+"""The stream that keeps the values of a tenant."""
 
 _SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 
@@ -46,3 +52,8 @@ def require_safe_id(value: str, what: str) -> str:
             value=value[:140],
         )
     return value
+
+
+def is_reserved(session_id: SessionId) -> bool:
+    """Tell whether a stream is one of this package's own, which no caller can name or list."""
+    return session_id.startswith("/")

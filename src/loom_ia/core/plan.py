@@ -1,13 +1,123 @@
-"""All that a decision may know of an agent: names, texts, limits. No live object stands here."""
+"""All that a decision may know of an agent or of a graph: names, texts, limits.
+
+No live object stands here.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Literal, Protocol, TypeAlias
 
 from loom_ia.core.json import JsonObject, JsonValue, digest
 from loom_ia.core.model.budget import Budget, BudgetAction
-from loom_ia.core.model.tooling import ExpiryAction, ToolSpec
+from loom_ia.core.model.tooling import (
+    ApprovalMode,
+    ExpiryAction,
+    OnUnknown,
+    SideEffects,
+    ToolKind,
+    ToolSpec,
+    is_delegated,
+)
 from loom_ia.core.prompts import Language
+
+Join: TypeAlias = Literal["all", "any"] | int
+"""When a step that joins starts: once all branches are there, one, or so many."""
+
+
+class CallFacts(Protocol):
+    """What decides over a call, whoever is called: a tool, a step of a graph, another run."""
+
+    @property
+    def kind(self) -> ToolKind: ...
+    @property
+    def side_effects(self) -> SideEffects: ...
+    @property
+    def approval(self) -> ApprovalMode: ...
+    @property
+    def on_unknown(self) -> OnUnknown: ...
+    @property
+    def may_run_again(self) -> bool: ...
+    @property
+    def may_be_asked_again(self) -> bool: ...
+
+
+class CallsPlan(Protocol):
+    """What a plan says of the calls of its program."""
+
+    @property
+    def tools(self) -> Mapping[str, CallFacts]: ...
+    @property
+    def language(self) -> Language: ...
+    @property
+    def expires_in(self) -> float | None: ...
+    @property
+    def on_expiry(self) -> ExpiryAction: ...
+    @property
+    def inline_approver(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StepFacts:
+    """A step of a graph as a decision sees it; the words are those of tools.
+
+    `fallback` is the step that runs instead when this one fails. A step with a `join` is where
+    branches end. One that is `delegated` is a run of its own.
+    """
+
+    name: str
+    kind: ToolKind = "step"
+    side_effects: SideEffects = "none"
+    idempotent: bool = False
+    on_unknown: OnUnknown = "error"
+    fallback: str = ""
+    join: Join | None = None
+    approval: ApprovalMode = "never"
+
+    @property
+    def may_run_again(self) -> bool:
+        """Whether a step that was interrupted can simply be run again."""
+        return self.side_effects == "none" or self.idempotent or is_delegated(self.kind)
+
+    @property
+    def may_be_asked_again(self) -> bool:
+        """Whether a step that was interrupted can be started again."""
+        return self.may_run_again
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPlan:
+    """A graph as its decisions see it: `tools` are its steps by name.
+
+    `max_iterations` bounds the steps of the whole run, or those since the last resume when
+    `per_segment`. `timeout` bounds the driven time, in seconds. `before` and `after` count the
+    hooks around a step. `digest` is the graph's fingerprint, `parts` what it covers.
+    """
+
+    name: str
+    entry: str
+    tools: Mapping[str, StepFacts]
+    max_iterations: int = 100
+    per_segment: bool = False
+    timeout: float | None = None
+    budget: Budget | None = None
+    before: int = 0
+    after: int = 0
+    language: Language = "en"
+    inline_approver: bool = False
+    merge: Mapping[str, str] = field(default_factory=dict[str, str])
+    parts: Mapping[str, str] = field(default_factory=dict[str, str])
+    digest: str = ""
+    expires_in: float | None = None
+    on_expiry: ExpiryAction = "deny"
+
+    @property
+    def joins(self) -> dict[str, Join]:
+        """The steps where branches end, and how many of them start each."""
+        return {name: f.join for name, f in self.tools.items() if f.join is not None}
+
+
+Plan: TypeAlias = "AgentPlan | GraphPlan"
 
 
 @dataclass(frozen=True, slots=True)

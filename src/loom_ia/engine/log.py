@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Protocol, TypeAlias, TypeVar
 
+from loom_ia.core.decide.closing import cancelled
 from loom_ia.core.errors import (
     InternalError,
     JournalCorrupted,
@@ -96,16 +97,42 @@ class SessionLog:
                 if run is None:
                     raise InternalError("run {run_id} has no state to append to", run_id=run_id)
                 after, drafts = drafted(run, facts, self.clock)
-                if await self.write_locked(after, drafts, sync=sync):
+                if await self.write_locked((after,), drafts, sync=sync):
                     return after
 
-    async def write_locked(self, after: RunState, drafts: Sequence[Draft], *, sync: bool) -> bool:
-        """Write drafts that lead to `after`, the lock being held; False after a catch-up."""
+    async def append_all(
+        self, facts: Callable[[datetime], Sequence[tuple[RunId, Payload]]], *, sync: bool
+    ) -> None:
+        """Write facts of several runs in one batch, as `append` does; nothing when there are none.
+
+        `facts` is asked again after each catch-up, and what it raises is raised.
+        """
+        async with self._lock:
+            while True:
+                states: dict[RunId, RunState] = {}
+                drafts: list[Draft] = []
+                for run_id, payload in facts(self.clock.now()):
+                    run = states.get(run_id) or self.state.runs[run_id]
+                    states[run_id], more = drafted(run, (payload,), self.clock)
+                    drafts += more
+                if await self.write_locked(tuple(states.values()), drafts, sync=sync):
+                    return
+
+    async def write_locked(
+        self, after: Sequence[RunState], drafts: Sequence[Draft], *, sync: bool
+    ) -> bool:
+        """Write drafts that lead to `after`, the lock being held; False after a catch-up.
+
+        The runs that one of them opened, and that are not over, end with it when it ends for good.
+        """
         if self._stale:
             await self._read_tail()
             return False
         if not drafts:
             return True
+        for run in after:
+            closed, closing = self._closing_below(run)
+            after, drafts = (*after, *closed), (*drafts, *closing)
         first = self.state.last_seq + 1
         batch = [draft.placed(first + i) for i, draft in enumerate(drafts)]
         self._stale = True  # until the outcome is known
@@ -124,12 +151,25 @@ class SessionLog:
             self._take(outcome.tail)
         else:
             self.state.last_seq = outcome
-            self.state.put(after)
+            for run in after:
+                self.state.put(run)
             self._unflushed = not sync
             self._tell(batch)
         if cancelled is not None:
             raise cancelled
         return not isinstance(outcome, SequenceConflict)
+
+    def _closing_below(self, run: RunState) -> tuple[list[RunState], list[Draft]]:
+        if run.outcome is None or run.is_resumable or not self.state.has_children(run.run_id):
+            return [], []
+        closed: list[RunState] = []
+        drafts: list[Draft] = []
+        for child in self.state.tree(run.run_id):
+            if child.run_id != run.run_id and child.outcome is None:
+                state, more = drafted(child, (cancelled(child, "", with_parent=True),), self.clock)
+                closed.append(state)
+                drafts += more
+        return closed, drafts
 
     async def _read_tail(self) -> None:
         tail = await self.journal.read(self.tenant_id, self.session_id, after=self.state.last_seq)
@@ -183,6 +223,7 @@ class Pen:
         self._ahead = self._base
         self._opening = self._base is None
         self._staged: list[Draft] = []
+        self._opened: dict[RunId, RunState] = {}
 
     @property
     def run(self) -> RunState:
@@ -221,6 +262,26 @@ class Pen:
         self._ahead, drafts = drafted(self.run, facts, self.log.clock)
         self._staged += drafts
 
+    def stage_run(self, run_id: RunId, started: RunStarted, *facts: Payload, agent: str) -> None:
+        """Stage the first facts of a run that this one opens."""
+        log, header = self.log, self.run.header
+        draft = Draft(
+            event_id=log.clock.new_id(),
+            ts=log.clock.now(),
+            tenant_id=log.tenant_id,
+            session_id=log.session_id,
+            run_id=run_id,
+            root_run_id=header.root_run_id,
+            span_id=run_id,
+            parent_span_id=None,
+            agent=agent,
+            role=None,
+            payload=started,
+        )
+        state, drafts = drafted(started.begin(draft), facts, log.clock)
+        self._staged += [draft, *drafts]
+        self._opened[run_id] = state
+
     async def commit(self, *, sync: bool) -> None:
         """Write what is staged, and flush everything written so far if `sync`.
 
@@ -244,7 +305,8 @@ class Pen:
                     raise
                 head, after = self._led_by(first)
                 try:
-                    written = await log.write_locked(after, [*head, *self._staged], sync=sync)
+                    states = (after, *self._opened.values())
+                    written = await log.write_locked(states, [*head, *self._staged], sync=sync)
                 except asyncio.CancelledError:
                     if log.run(self.run_id) is after:  # the write was done all the same
                         self._is_written(after)
@@ -264,6 +326,7 @@ class Pen:
 
     def _is_written(self, run: RunState) -> None:
         self._staged = []
+        self._opened = {}
         self._opening = False
         self._base = self._ahead = run
 
@@ -287,7 +350,7 @@ class Pen:
         if not first or self._base is None:
             return [], self.run
         before, head = drafted(self._base, first, self.log.clock)
-        after = _folded(before, self._staged)
+        after = _folded(before, self._staged, self.run_id)
         return head, after if after is not None else before
 
     def _refold(self) -> None:
@@ -296,17 +359,21 @@ class Pen:
         if written is self._base:
             return
         self._base = written
-        self._ahead = _folded(written, self._staged)
+        self._ahead = _folded(written, self._staged, self.run_id)
 
     async def _write_late_facts(self) -> None:
         self._refold()
         base = self._base
-        staged, self._staged = self._staged, []
+        staged, self._staged, self._opened = self._staged, [], {}
         self._ahead = base
         while base is not None:
-            late = [draft for draft in staged if _is_late_fact(draft.payload, base)]
-            after = _folded(base, late)
-            if not late or after is None or await self.log.write_locked(after, late, sync=True):
+            late = [
+                draft
+                for draft in staged
+                if draft.run_id == self.run_id and _is_late_fact(draft.payload, base)
+            ]
+            after = _folded(base, late, self.run_id)
+            if not late or after is None or await self.log.write_locked((after,), late, sync=True):
                 break
             base = self.log.run(self.run_id)
         self._base = self._ahead = self.log.run(self.run_id)
@@ -317,6 +384,8 @@ def _is_late_fact(payload: Payload, run: RunState) -> bool:
     match payload:
         case ToolCompleted() | ArtifactStored():
             call = run.call(payload.call_id)
+            if run.flow is not None and run.outcome is not None:
+                return False  # a step that was stopped is run again, or said to be unknown
             return call is not None and call.launches > 0 and not call.is_settled
         case ModelResponded():
             step = run.step
@@ -372,8 +441,11 @@ def _span_of(payload: Payload, run: RunState, event_id: str) -> tuple[str, str |
             return run.run_id, None
 
 
-def _folded(run: RunState | None, drafts: Sequence[Draft]) -> RunState | None:
+def _folded(run: RunState | None, drafts: Sequence[Draft], run_id: RunId) -> RunState | None:
+    """Fold the drafts of one run."""
     for draft in drafts:
+        if draft.run_id != run_id:
+            continue
         if run is None:
             started = draft.payload
             run = started.begin(draft) if isinstance(started, RunStarted) else None

@@ -30,6 +30,7 @@ from loom_ia.core.errors import (
     RaceError,
     RunExists,
     StoreError,
+    StreamInterrupted,
     UnknownRun,
 )
 
@@ -188,10 +189,6 @@ class DuplicateKey(CallerError):
 
 class ChildYielded(OutsideError):
     """A sub-graph paused where that is not allowed."""
-
-
-class StreamInterrupted(ModelError):
-    """The answer of a model broke off before its end."""
 
 
 __all__ = [

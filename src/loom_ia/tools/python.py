@@ -26,7 +26,7 @@ from loom_ia.tools.arguments import Arguments
 from loom_ia.tools.docstring import read_docstring
 from loom_ia.tools.results import to_output
 from loom_ia.tools.signature import Faults, read_signature, underlying
-from loom_ia.tools.threads import tool_threads
+from loom_ia.engine.threads import tool_threads
 
 P = ParamSpec("P")
 T = TypeVar("T")

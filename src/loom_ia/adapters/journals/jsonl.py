@@ -28,14 +28,14 @@ from loom_ia.adapters.journals.flock import PATIENCE_S
 from loom_ia.adapters.journals.flusher import Flusher, done
 from loom_ia.adapters.journals.jsonl_file import Addition, SessionFile
 from loom_ia.adapters.journals.jsonl_reading import JsonlReader
-from loom_ia.adapters.journals.jsonl_runs import SUFFIX, RunIndex
+from loom_ia.adapters.journals.jsonl_runs import RunIndex, can_name_run, name_of_file
 from loom_ia.adapters.journals.unflushed import Unflushed
 from loom_ia.core.errors import JournalError
 from loom_ia.core.events.codec import to_line
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.query import EventQuery
 from loom_ia.core.events.run import RunStarted
-from loom_ia.core.ids import RunId, SessionId, TenantId, is_safe_id, require_safe_id
+from loom_ia.core.ids import RunId, SessionId, TenantId, is_reserved, is_safe_id, require_safe_id
 from loom_ia.core.ports.journal import Damage, DriverLocks, SequenceConflict, SessionPage
 
 _T = TypeVar("_T")
@@ -102,7 +102,7 @@ class JsonlJournal:
         return await self._in_thread(work, path)
 
     async def locate(self, tenant_id: TenantId, run_id: RunId) -> SessionId | None:
-        if not (is_safe_id(tenant_id) and is_safe_id(run_id)):
+        if not (is_safe_id(tenant_id) and can_name_run(run_id)):
             return None
         index = self._index(tenant_id)
         return await self._in_thread(partial(index.locate, run_id), index.folder)
@@ -174,9 +174,10 @@ class JsonlJournal:
             if file is not None:
                 self._files.move_to_end(key)
                 return file
-        require_safe_id(session_id, "session id")
+        if not is_reserved(session_id):
+            require_safe_id(session_id, "session id")
         index = self._index(tenant_id)
-        path = self._folder(tenant_id) / f"{session_id}{SUFFIX}"
+        path = self._folder(tenant_id) / name_of_file(session_id)
         file = SessionFile(path, index, self._unflushed, self._damages.append)
         with self._lock:
             if len(self._files) >= _OPEN_FILES:
@@ -187,7 +188,8 @@ class JsonlJournal:
 def _addition(batch: Sequence[Event], expected: int) -> Addition:
     runs = started_runs(batch)
     for run_id in runs:
-        require_safe_id(run_id, "run id")
+        if not can_name_run(run_id):
+            require_safe_id(run_id, "run id")
     last = len(batch) - 1
     lines = [to_line(event, following=last - at) for at, event in enumerate(batch)]
     return Addition(

@@ -29,7 +29,7 @@ from loom_ia.adapters.journals.jsonl_lines import (
     split,
     whole,
 )
-from loom_ia.adapters.journals.jsonl_runs import SUFFIX, RunIndex
+from loom_ia.adapters.journals.jsonl_runs import RunIndex, session_of_file
 from loom_ia.adapters.journals.unflushed import Descriptor, Unflushed
 from loom_ia.core.errors import JournalBusy
 from loom_ia.core.ids import RunId, SessionId
@@ -82,7 +82,7 @@ class SessionFile:
         report: Callable[[Damage], None],
     ) -> None:
         self.path = path
-        self._session_id: SessionId = path.name.removesuffix(SUFFIX)
+        self._session_id: SessionId = session_of_file(path.name)
         self._runs = runs
         self._unflushed = unflushed
         self._report = report

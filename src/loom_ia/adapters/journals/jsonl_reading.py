@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,12 +24,12 @@ from loom_ia.adapters.journals.jsonl_lines import (
     text_field,
     whole,
 )
-from loom_ia.adapters.journals.jsonl_runs import SUFFIX
+from loom_ia.adapters.journals.jsonl_runs import SUFFIX, name_of_file
 from loom_ia.core.errors import JournalBusy, JournalCorrupted
 from loom_ia.core.events.catalogue import CATALOGUE
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.query import EventQuery
-from loom_ia.core.ids import EventId, SessionId, TenantId, is_safe_id
+from loom_ia.core.ids import EventId, SessionId, TenantId, is_reserved, is_safe_id
 from loom_ia.core.ports.journal import SessionEntry, SessionPage
 
 _REMEMBERED: Final = 1000
@@ -79,7 +80,8 @@ class JsonlReader:
         """Find events, by session, then by place."""
         ids = self._ids(query.tenant_id)
         if query.session_id is not None:
-            ids = [query.session_id] if query.session_id in ids else []
+            is_there = is_reserved(query.session_id) or query.session_id in ids
+            ids = [query.session_id] if is_there else []
         position = self._position(query, ids)
         begin, after = position or (0, 0)
         floor = query.after if position is None and query.after is not None else ""
@@ -97,7 +99,9 @@ class JsonlReader:
     def _candidates(self, query: EventQuery, session_id: SessionId, after: int) -> Iterator[Event]:
         """Decode the events of a session that the head of their line does not rule out."""
         types = _types(query)
-        run_id = (query.run_id or "").encode() if query.run_id != session_id else b""
+        run_id = b""
+        if query.run_id is not None and query.run_id != session_id:
+            run_id = encode_basestring(query.run_id).encode()
         found = _lines(self._path(query.tenant_id, session_id), after)
         for seq, line in enumerate(found.lines[after + 1 - found.first :], after + 1):
             head = head_of(line)
@@ -151,7 +155,7 @@ class JsonlReader:
         return sorted(filter(is_safe_id, ids))
 
     def _path(self, tenant_id: TenantId, session_id: SessionId) -> Path:
-        return self._root / tenant_id / f"{session_id}{SUFFIX}"
+        return self._root / tenant_id / name_of_file(session_id)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from threading import Lock
 from loom_ia.adapters.journals.batch import check_batch, run_exists, started_runs
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.query import EventQuery
-from loom_ia.core.ids import RunId, SessionId, TenantId
+from loom_ia.core.ids import RunId, SessionId, TenantId, is_reserved
 from loom_ia.core.ports.journal import (
     Damage,
     DriverLocks,
@@ -53,7 +53,8 @@ class MemoryJournal:
             for run_id in runs:
                 self._runs[tenant_id, run_id] = session_id
             self._sessions.setdefault(tenant_id, {}).setdefault(session_id, session).extend(batch)
-            self._written.setdefault(tenant_id, []).extend(batch)
+            if not is_reserved(session_id):
+                self._written.setdefault(tenant_id, []).extend(batch)
             return len(session)
 
     async def flush(self) -> None:
@@ -73,14 +74,15 @@ class MemoryJournal:
         else:
             events = self._session(query.tenant_id, query.session_id)
         if query.after is not None:
-            events = _following(events, query.after)
+            events = following(events, query.after)
         return list(islice(filter(query.matches, events), query.limit))
 
     async def sessions(
         self, tenant_id: TenantId, *, after: SessionId | None = None, limit: int = 100
     ) -> SessionPage:
         sessions = self._sessions.get(tenant_id, {})
-        ids = sorted(key for key in sessions if after is None or key > after)
+        listed = (key for key in sessions if not is_reserved(key))
+        ids = sorted(key for key in listed if after is None or key > after)
         entries = tuple(
             SessionEntry(key, len(sessions[key]), sessions[key][-1].ts) for key in ids[:limit]
         )
@@ -91,7 +93,7 @@ class MemoryJournal:
             gone = self._sessions.get(tenant_id, {}).pop(session_id, [])
             for run_id in started_runs(gone):
                 del self._runs[tenant_id, run_id]
-            if gone:
+            if gone and not is_reserved(session_id):
                 kept = [e for e in self._written[tenant_id] if e.session_id != session_id]
                 self._written[tenant_id] = kept
             return len(gone)
@@ -106,7 +108,8 @@ class MemoryJournal:
         return self._sessions.get(tenant_id, {}).get(session_id, [])
 
 
-def _following(events: list[Event], after: str) -> list[Event]:
+def following(events: list[Event], after: str) -> list[Event]:
+    """Give those after the event of that id; those made later when none bears it."""
     for index, event in enumerate(events):
         if event.event_id == after:
             return events[index + 1 :]

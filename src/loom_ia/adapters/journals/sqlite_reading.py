@@ -2,6 +2,7 @@
 
 import sqlite3
 from datetime import UTC, datetime
+from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,7 +58,8 @@ class SqliteReader:
                 "SELECT session_id, seq, line ->> '$.ts' AS ts FROM sessions"
                 " JOIN lines ON lines.session = sessions.id AND seq ="
                 " (SELECT max(seq) FROM lines WHERE session = sessions.id)"
-                " WHERE tenant_id = ? AND session_id > ? ORDER BY session_id LIMIT ?",
+                " WHERE tenant_id = ? AND session_id > ? AND substr(session_id, 1, 1) <> '/'"
+                " ORDER BY session_id LIMIT ?",
                 (tenant_id, after or "", limit + 1),
             )
         entries = tuple(
@@ -146,6 +148,8 @@ def _scope(query: EventQuery) -> _Where:
     where: _Where = {"tenant_id = ?": (query.tenant_id,)}
     if query.session_id is not None:
         where["session_id = ?"] = (query.session_id,)
+    else:  # the reserved streams are for those who name them
+        where["substr(session_id, 1, 1) <> '/'"] = ()
     return where
 
 
@@ -153,7 +157,8 @@ def _conditions(query: EventQuery) -> _Where:
     """Say in SQL what it can check of `query`; the columns are those of the view."""
     where = _scope(query)
     if query.run_id is not None:  # a run's own session may bear its name, which the line leaves out
-        where["(session_id = ? OR instr(line, ?))"] = (query.run_id, query.run_id)
+        written = encode_basestring(query.run_id)
+        where["(session_id = ? OR instr(line, ?))"] = (query.run_id, written)
     types = _types(query)
     if types:
         where[f"type IN ({', '.join('?' * len(types))})"] = tuple(types)

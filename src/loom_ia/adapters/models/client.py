@@ -218,7 +218,11 @@ class WireModel(ABC):
         token = _OBSERVATION.set(observation)
         try:
             stream = await self._sdk.post(
-                self.PATH, body=body, cast_to=object, stream=True, stream_cls=self.stream_class()
+                self._access.path or self.PATH,
+                body=body,
+                cast_to=object,
+                stream=True,
+                stream_cls=self.stream_class(),
             )
         except BaseException as error:
             if observation is not None:
@@ -264,7 +268,7 @@ class WireModel(ABC):
             cause = error.__cause__ or error
             said = str(cause) or type(cause).__name__
             what = "the answer was cut" if begun else "cannot be reached"
-            return model_error(self._spec, fault_of(f"{what}: {said}"), secret=secret)
+            return model_error(self._spec, fault_of(f"{what}: {said}"), secret=secret, cut=begun)
         # Before an answer, an SDK may have failed so in reading the body of an error.
         if not begun and not isinstance(error, _UNREADABLE_REFUSAL):
             return error

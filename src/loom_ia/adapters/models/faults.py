@@ -15,7 +15,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final, cast
 
 from loom_ia.adapters.models.hidden import without, without_piece
-from loom_ia.core.errors import ModelError, ModelErrorKind
+from loom_ia.core.errors import ModelError, ModelErrorKind, StreamInterrupted
 from loom_ia.core.json import storable_text
 from loom_ia.core.model.models import ModelSpec
 
@@ -112,14 +112,16 @@ class Fault:
         return self.status if self.status is not None else min(told, default=None)
 
 
-def model_error(spec: ModelSpec, fault: Fault, *, secret: str | None = None) -> ModelError:
-    """Give the error of a provider; `secret` never stands in it."""
+def model_error(
+    spec: ModelSpec, fault: Fault, *, secret: str | None = None, cut: bool = False
+) -> ModelError:
+    """Give the error of a provider; `secret` never stands in it. `cut` tells of a broken answer."""
     message = without_piece(secret, without(secret, fault.message[:_MOST_READ]))
     message = storable_text(" ".join(message.split()))[:_LONGEST]
     template = "{model}: {message}"
     if fault.status is not None:
         template = "{model}: HTTP {status}: {message}"
-    return ModelError(
+    return (StreamInterrupted if cut else ModelError)(
         fault.kind,
         template,
         model=spec.id,

@@ -69,11 +69,15 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a call; there is always something to read in it."""
+    """The result of a call; there is always something to read in it.
+
+    `is_marker` tells that the call gave nothing, and that what is to be read says so.
+    """
 
     call_id: str
     parts: tuple[Text | File, ...]
     is_error: bool = False
+    is_marker: bool = False
 
 
 Said: TypeAlias = Text | File
@@ -287,9 +291,9 @@ class _Writer:
             parts = [self._named(part) if isinstance(part, File) else part for part in parts]
         if apart:
             apart.insert(0, self._text("files_of_result", call_id=call.call_id))
-        if not parts:
+        if is_empty := not parts:
             parts = [self._text("empty_result")]
-        return Result(call.call_id, tuple(parts), output.is_error), apart
+        return Result(call.call_id, tuple(parts), output.is_error, is_empty), apart
 
 
 def takes(spec: ModelSpec, file: File) -> bool:

@@ -1,6 +1,6 @@
 """What to do next, decided from facts alone: pure functions, one for each kind of program."""
 
-from loom_ia.core.decide.agent import decide
+from loom_ia.core.decide.decide import decide
 from loom_ia.core.decide.effects import (
     AskApprover,
     CallModel,

@@ -8,51 +8,48 @@ The function is total: any prefix of any journal has a next move.
 from datetime import datetime, timedelta
 
 from loom_ia.core.decide.calls import decide_calls, has_open_calls, run_calls
-from loom_ia.core.decide.closing import completed, timed_out
+from loom_ia.core.decide.closing import completed, is_out_of_time, timed_out
 from loom_ia.core.decide.effects import Emit, Finished, Move, Wait
 from loom_ia.core.decide.limits import must_stop, told
 from loom_ia.core.decide.request import build_request
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.run import RunFinalizing, StepCompleted, StepStarted
 from loom_ia.core.plan import AgentPlan
-from loom_ia.core.spans import span
-from loom_ia.core.state.run import RunState, Step
-from loom_ia.core.state.session import RunView
+from loom_ia.core.state.calls import Call
+from loom_ia.core.state.run import Step
+from loom_ia.core.state.session import RunView, is_held
 
 
-def decide(view: RunView, plan: AgentPlan, now: datetime) -> Move:
-    """Give the next move of a run, from what it is, what its agent is, and the present instant."""
+def decide_agent(view: RunView, plan: AgentPlan, now: datetime) -> Move:
+    """Give the next move of a run of an agent."""
     run = view.run
     plan = plan.at(has_offloaded=run.has_offloaded)
     if run.outcome is not None:
         return Finished()
     if not run.understood:  # a fact of a newer version: only read it
         return Wait(None)
-    if run.answer is None and _is_out_of_time(run, plan, now):
+    if run.answer is None and is_out_of_time(run, plan.timeout, now):
         return Emit((timed_out(run, plan.timeout),))
     if run.step is not None:
         return _advance_step(view, run.step, plan, now)
     if run.answer is not None:
         return Emit((completed(run, run.answer),))
     if has_open_calls(run, plan):
-        return decide_calls(run, plan, now)
-    return Emit(_next_turn(run, plan))
+        return decide_calls(view, plan, now)
+    return Emit(_next_turn(view, plan))
 
 
-def _next_turn(run: RunState, plan: AgentPlan) -> tuple[Payload, ...]:
+def _next_turn(view: RunView, plan: AgentPlan) -> tuple[Payload, ...]:
     """Call the model again, for the last time when iterations or budget are used up."""
+    run = view.run
     step = StepStarted(step_no=run.steps + 1, effect="model_call")
     if run.finalizing:
         return (step,)
     if run.table and run.iterations >= plan.max_iterations:
         return (RunFinalizing(reason="iterations"), step)
-    if must_stop(run, plan):
-        return (*told(run, plan), RunFinalizing(reason="budget"), step)
-    return (*told(run, plan), step)
-
-
-def _is_out_of_time(run: RunState, plan: AgentPlan, now: datetime) -> bool:
-    return plan.timeout is not None and run.driven(now) >= span(plan.timeout)
+    if must_stop(view, plan):
+        return (*told(view, plan), RunFinalizing(reason="budget"), step)
+    return (*told(view, plan), step)
 
 
 def _advance_step(view: RunView, step: Step, plan: AgentPlan, now: datetime) -> Move:
@@ -60,8 +57,13 @@ def _advance_step(view: RunView, step: Step, plan: AgentPlan, now: datetime) -> 
         return Emit((_close_step(step, now),))
     if step.effect == "model_call":
         return build_request(view, plan)
-    running = view.run.running()
+    running = tuple(call for call in view.run.running() if not _is_held(call, view, now))
     return run_calls(running, plan) if running else Emit((_close_step(step, now),))
+
+
+def _is_held(call: Call, view: RunView, now: datetime) -> bool:
+    child = view.runs.get(call.child_run_id) if call.child_run_id else None
+    return child is not None and is_held(child, view.runs, now)
 
 
 def _close_step(step: Step, now: datetime) -> StepCompleted:

@@ -10,23 +10,24 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from loom_ia.core.decide.closing import failed
-from loom_ia.core.decide.effects import AskApprover, Emit, Move, RunCalls, Wait
+from loom_ia.core.decide.effects import AskApprover, Emit, Move, Opening, RunCalls, Wait
 from loom_ia.core.events.approval import ApprovalExpired, ApprovalRequested
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.run import StepStarted
 from loom_ia.core.events.tool import ToolCalled, ToolCompleted
 from loom_ia.core.model.chunks import INVALID_ARGUMENTS
 from loom_ia.core.model.content import ToolOutput
-from loom_ia.core.model.tooling import ToolSpec, arguments_digest
-from loom_ia.core.plan import AgentPlan
+from loom_ia.core.model.tooling import arguments_digest, is_delegated
+from loom_ia.core.plan import AgentPlan, CallFacts, CallsPlan
 from loom_ia.core.prompts import prompt_text
 from loom_ia.core.spans import span
 from loom_ia.core.state.calls import Call, Expired, Granted, QuestionKind, Rejected
 from loom_ia.core.state.run import RunState
+from loom_ia.core.state.session import RunView, is_held
 
 
 @dataclass(slots=True)
-class _Fates:
+class Fates:
     """What was found for each call of the table."""
 
     facts: list[Payload] = field(default_factory=list[Payload])
@@ -35,22 +36,22 @@ class _Fates:
     failure: Payload | None = None
 
 
-def has_open_calls(run: RunState, plan: AgentPlan) -> bool:
+def has_open_calls(run: RunState, plan: CallsPlan) -> bool:
     """Tell whether the table still has something to do before the model reads it."""
     return any(not call.is_settled or _must_ask_again(call, plan) for call in run.table)
 
 
-def decide_calls(run: RunState, plan: AgentPlan, now: datetime) -> Move:
+def decide_calls(view: RunView, plan: AgentPlan, now: datetime) -> Move:
     """Advance the calls of the table; at least one must be open."""
-    fates = _Fates()
+    run, fates = view.run, Fates()
     for call in run.table:
-        _decide_call(call, run, plan, now, fates)
+        decide_call(call, view, plan, now, fates)
     if fates.failure is not None:
         return Emit((*fates.facts, fates.failure))
     if fates.launches:
         step = StepStarted(step_no=run.steps + 1, effect="tool_batch")
-        called = tuple(_launch(call, plan) for call in fates.launches)
-        return Emit((*fates.facts, step, *called))
+        called = tuple(launch(call, run, plan) for call in fates.launches)
+        return Emit((*fates.facts, step, *called), openings(called, view))
     if fates.facts:
         return Emit(tuple(fates.facts))
     if plan.inline_approver:
@@ -59,14 +60,15 @@ def decide_calls(run: RunState, plan: AgentPlan, now: datetime) -> Move:
     return Wait(min(limits, default=None))
 
 
-def run_calls(calls: tuple[Call, ...], plan: AgentPlan) -> RunCalls:
+def run_calls(calls: tuple[Call, ...], plan: CallsPlan) -> RunCalls:
     """Perform calls that were launched."""
     tools = [plan.tools.get(call.name) for call in calls]
     acts = any(tool is None or tool.side_effects != "none" for tool in tools)
     return RunCalls(calls, acts)
 
 
-def _decide_call(call: Call, run: RunState, plan: AgentPlan, now: datetime, fates: _Fates) -> None:
+def decide_call(call: Call, view: RunView, plan: CallsPlan, now: datetime, fates: Fates) -> None:
+    """Say what becomes of one call."""
     if call.is_settled:
         if _must_ask_again(call, plan):
             fates.facts.append(_ask(call, plan, now, "unknown_effect"))
@@ -93,18 +95,22 @@ def _decide_call(call: Call, run: RunState, plan: AgentPlan, now: datetime, fate
             fates.facts.append(_settle(call, _rejection(call, reason, plan)))
         case Expired(action="fail"):
             error = f"nobody answered about {call.name} ({call.call_id}) in time"
-            fates.failure = failed(run, "approval.expired", error)
+            fates.failure = failed(view.run, "approval.expired", error)
         case Expired():
             name = "unknown_effect" if call.launches else "expired"
             fates.facts.append(_settle(call, prompt_text(plan.language, name)))
         case None:
-            _decide_unasked(call, tool, run, plan, now, fates)
+            _decide_unasked(call, tool, view, plan, now, fates)
 
 
 def _decide_unasked(
-    call: Call, tool: ToolSpec, run: RunState, plan: AgentPlan, now: datetime, fates: _Fates
+    call: Call, tool: CallFacts, view: RunView, plan: CallsPlan, now: datetime, fates: Fates
 ) -> None:
-    if call.launches:  # interrupted: nobody saw its end
+    if is_delegated(tool.kind) and call.launches:
+        child = view.runs.get(call.child_run_id)
+        waits = child is not None and is_held(child, view.runs, now)
+        (fates.held if waits else fates.launches).append(call)
+    elif call.launches:  # interrupted: nobody saw its end
         if tool.may_be_asked_again:
             fates.launches.append(call)
         elif tool.on_unknown == "pause":
@@ -114,20 +120,20 @@ def _decide_unasked(
             fates.facts.append(_settle(call, text, unknown=True))
     elif tool.approval == "never":
         fates.launches.append(call)
-    elif arguments_digest(call.name, call.arguments) in run.refused:
+    elif arguments_digest(call.name, call.arguments) in view.run.refused:
         fates.facts.append(_settle(call, prompt_text(plan.language, "rejected_before")))
     else:
         fates.facts.append(_ask(call, plan, now, "approve"))
 
 
-def _must_ask_again(call: Call, plan: AgentPlan) -> bool:
+def _must_ask_again(call: Call, plan: CallsPlan) -> bool:
     if not call.unknown:
         return False
     tool = plan.tools.get(call.name)
     return tool is not None and tool.on_unknown == "pause" and not tool.may_run_again
 
 
-def _problem(call: Call, tool: ToolSpec | None, plan: AgentPlan) -> str:
+def _problem(call: Call, tool: CallFacts | None, plan: CallsPlan) -> str:
     language = plan.language
     if tool is None:
         if not plan.tools:
@@ -142,7 +148,7 @@ def _problem(call: Call, tool: ToolSpec | None, plan: AgentPlan) -> str:
     return ""
 
 
-def _rejection(call: Call, reason: str, plan: AgentPlan) -> str:
+def _rejection(call: Call, reason: str, plan: CallsPlan) -> str:
     language = plan.language
     text = (
         prompt_text(language, "rejected", reason=reason.rstrip().rstrip("."))
@@ -154,7 +160,7 @@ def _rejection(call: Call, reason: str, plan: AgentPlan) -> str:
     return text
 
 
-def _hold_or_expire(call: Call, plan: AgentPlan, now: datetime, fates: _Fates) -> None:
+def _hold_or_expire(call: Call, plan: CallsPlan, now: datetime, fates: Fates) -> None:
     question = call.question
     if question is None or question.expire_at is None or now < question.expire_at:
         fates.held.append(call)
@@ -181,7 +187,7 @@ def _is_bound(call: Call) -> bool:
     return bool(call.edited) or question.digest == arguments_digest(call.name, call.arguments)
 
 
-def _ask(call: Call, plan: AgentPlan, now: datetime, kind: QuestionKind) -> ApprovalRequested:
+def _ask(call: Call, plan: CallsPlan, now: datetime, kind: QuestionKind) -> ApprovalRequested:
     expires = None if plan.expires_in is None else now + span(plan.expires_in)
     return ApprovalRequested(
         call_id=call.call_id,
@@ -203,11 +209,24 @@ def _settle(call: Call, text: str, *, unknown: bool = False) -> ToolCompleted:
     )
 
 
-def _launch(call: Call, plan: AgentPlan) -> ToolCalled:
+def launch(call: Call, run: RunState, plan: CallsPlan) -> ToolCalled:
+    """Say that a call is launched, and which run it opens if it is delegated."""
+    kind = plan.tools[call.name].kind
     return ToolCalled.trusted(
         call_id=call.call_id,
         tool_name=call.name,
-        tool_kind=plan.tools[call.name].kind,
+        tool_kind=kind,
         arguments=call.arguments,
         resumed=call.launches > 0,
+        attempt=call.attempt if call.attempt > 1 else 0,
+        child_run_id=f"{run.run_id}/{call.call_id}" if is_delegated(kind) else "",
+    )
+
+
+def openings(called: tuple[ToolCalled, ...], view: RunView) -> tuple[Opening, ...]:
+    """Give the runs that calls open, those that there are already left out."""
+    return tuple(
+        Opening(fact.call_id, fact.tool_name, fact.child_run_id)
+        for fact in called
+        if fact.child_run_id and fact.child_run_id not in view.runs
     )

@@ -1,7 +1,10 @@
 """The facts that end a run: status and totals appear together."""
 
+from datetime import datetime
+
 from loom_ia.core.events.run import RunCancelled, RunCompleted, RunFailed
 from loom_ia.core.model.messages import Message
+from loom_ia.core.spans import span
 from loom_ia.core.state.run import RunState
 
 
@@ -15,15 +18,24 @@ def completed(run: RunState, output: Message) -> RunCompleted:
     )
 
 
-def failed(run: RunState, error_type: str, error: str) -> RunFailed:
-    """End `run` without an answer."""
+def failed(
+    run: RunState, error_type: str, error: str, *, step: str = "", key: str = ""
+) -> RunFailed:
+    """End `run` without an answer; `step` is the one of the graph at fault, if one is."""
     return RunFailed(
         error_type=error_type,
         error=error,
+        step=step,
+        key=key,
         iterations=run.iterations,
         usage=run.spent.usage,
         cost_usd=run.spent.cost,
     )
+
+
+def is_out_of_time(run: RunState, timeout: float | None, now: datetime) -> bool:
+    """Whether `run` was driven as long as it may be; `timeout` is in seconds."""
+    return timeout is not None and run.driven(now) >= span(timeout)
 
 
 def timed_out(run: RunState, timeout: float | None) -> RunFailed:
@@ -31,9 +43,10 @@ def timed_out(run: RunState, timeout: float | None) -> RunFailed:
     return failed(run, "timeout", f"the run was driven for more than {timeout:g} s")
 
 
-def cancelled(run: RunState, by: str) -> RunCancelled:
-    """End `run` because somebody asked for it."""
+def cancelled(run: RunState, by: str, *, with_parent: bool = False) -> RunCancelled:
+    """End `run` because somebody asked for it, or for the end of the run that opened it."""
     return RunCancelled(
+        reason="parent" if with_parent else "requested",
         by=by,
         iterations=run.iterations,
         usage=run.spent.usage,

@@ -9,15 +9,30 @@ from datetime import datetime
 from typing import TypeAlias
 
 from loom_ia.core.events.envelope import Payload
+from loom_ia.core.ids import CallId, RunId
 from loom_ia.core.model.request import ModelRequest
 from loom_ia.core.state.calls import Call
+from loom_ia.core.state.flow import Line
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A call that is delegated to a run of its own, `child_run_id`."""
+
+    call_id: CallId
+    name: str
+    child_run_id: RunId
 
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """Write these facts; nothing outside happens."""
+    """Write these facts; nothing outside happens.
+
+    `opens` are the calls among them that open runs of their own, which begin in the same batch.
+    """
 
     facts: tuple[Payload, ...]
+    opens: tuple[Opening, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +50,50 @@ class RunCalls:
 
     calls: tuple[Call, ...]
     acts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunSteps:
+    """See to it that these steps of a graph run, until one of them ends, or until an instant.
+
+    `acts` when one has effects outside. Several lines go on beside each other: what was begun
+    before goes on.
+    """
+
+    calls: tuple[Call, ...]
+    acts: bool
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StopSteps:
+    """Stop these steps: nobody waits for them any more."""
+
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """Ask the hooks of a step that is due, or that ended."""
+
+    line: Line
+    call_id: CallId
+    after: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Ask where a line goes on: its step ended, or its branches met."""
+
+    line: Line
+
+
+@dataclass(frozen=True, slots=True)
+class Meet:
+    """Merge what branches did, and go on from there."""
+
+    line: Line
+    branches: tuple[Line, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,5 +115,7 @@ class Finished:
     """The run is over."""
 
 
-Effect: TypeAlias = CallModel | RunCalls | AskApprover
+Effect: TypeAlias = (
+    CallModel | RunCalls | AskApprover | RunSteps | StopSteps | Review | Route | Meet
+)
 Move: TypeAlias = Emit | Effect | Wait | Finished

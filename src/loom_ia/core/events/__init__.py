@@ -11,6 +11,7 @@ from loom_ia.core.events.budget import BudgetExceeded
 from loom_ia.core.events.catalogue import CATALOGUE
 from loom_ia.core.events.codec import from_full, from_line, to_line
 from loom_ia.core.events.envelope import SCHEMA_VERSION, Draft, Event, Opaque, Payload
+from loom_ia.core.events.graph import EffectRecorded, GraphRouted, PolicyReviewed
 from loom_ia.core.events.idempotency import IdempotencyRecorded, IdempotencyReused
 from loom_ia.core.events.message import UserMessage
 from loom_ia.core.events.model import (
@@ -29,10 +30,12 @@ from loom_ia.core.events.run import (
     RunFinalizing,
     RunResumed,
     RunStarted,
+    SessionSnapshot,
     StepCompleted,
     StepStarted,
 )
 from loom_ia.core.events.schema import event_schema
+from loom_ia.core.events.store import StoreChange, StoreChanged
 from loom_ia.core.events.tool import ToolCalled, ToolCompleted
 
 __all__ = [
@@ -46,8 +49,10 @@ __all__ = [
     "BudgetExceeded",
     "CircuitOpened",
     "Draft",
+    "EffectRecorded",
     "Event",
     "EventQuery",
+    "GraphRouted",
     "IdempotencyRecorded",
     "IdempotencyReused",
     "ModelExchanged",
@@ -56,6 +61,7 @@ __all__ = [
     "ModelRetried",
     "Opaque",
     "Payload",
+    "PolicyReviewed",
     "RunCancelled",
     "RunClaimed",
     "RunCompleted",
@@ -63,8 +69,11 @@ __all__ = [
     "RunFinalizing",
     "RunResumed",
     "RunStarted",
+    "SessionSnapshot",
     "StepCompleted",
     "StepStarted",
+    "StoreChange",
+    "StoreChanged",
     "ToolCalled",
     "ToolCompleted",
     "UserMessage",

@@ -6,16 +6,17 @@ A request shows the exact arguments that would run; `digest` binds the decision 
 from datetime import datetime
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from loom_ia.core.events.envelope import EventStatus, Facet, Fact, Payload, SpanRule
-from loom_ia.core.ids import CallId
-from loom_ia.core.json import JsonObject
-from loom_ia.core.model.base import sparse
+from loom_ia.core.ids import CallId, EventId
+from loom_ia.core.json import JsonObject, JsonValue
+from loom_ia.core.model.base import nullable, sparse
+from loom_ia.core.model.changes import Change
 from loom_ia.core.model.tooling import ExpiryAction
 from loom_ia.core.state.calls import (
+    AskedAt,
     Expired,
     Granted,
+    Inquiry,
     Question,
     QuestionKind,
     Rejected,
@@ -23,30 +24,42 @@ from loom_ia.core.state.calls import (
 from loom_ia.core.state.run import RunState
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
 class ApprovalRequested(Payload):
     """A call waits for a human.
 
     `kind` is `unknown_effect` when the call was interrupted and may have taken effect. After
     `expire_at`, when there is one, the agent's setting decides.
+
+    What a step of a graph asks has a `key`, and the id of this event names it. `asked` tells where:
+    inside the step, at its end (`mid`: it runs again once answered, `after`: it does not), or in a
+    hook. `payload` is what it shows, `answer_schema` what the answer must fit, `into` where the
+    answer goes in the state; `changes` are made at once. A tool that a step wants to call is named
+    by `tool` and `tool_call_id`. `starts` counts how often the effect `key` had been started.
     """
 
     TYPE = "approval.requested"
     CATEGORY = "approval"
-    CONTENT = ("arguments", "reason")
+    CONTENT = ("arguments", "reason", "payload", "changes")
     SPAN: ClassVar[SpanRule] = "call"
 
     call_id: CallId
     tool_name: str
-    arguments: JsonObject
-    digest: str
+    arguments: JsonObject = sparse({})
+    digest: str = sparse("")
     kind: QuestionKind = "approve"
     reason: str = sparse("")
     scope: Literal["approve"] = "approve"
     expire_at: datetime | None = sparse(None)
+    asked: AskedAt | None = sparse(None)
+    key: str = sparse("")
+    payload: JsonValue = nullable()
+    answer_schema: JsonValue = nullable()
+    into: str = sparse("")
+    changes: tuple[Change, ...] = sparse(())
+    tool: str = sparse("")
+    tool_call_id: str = sparse("")
+    position: int = sparse(0)
+    starts: int = sparse(0)
 
     @property
     def status(self) -> EventStatus:
@@ -56,6 +69,8 @@ class ApprovalRequested(Payload):
         return {"tool_name": self.tool_name, "scope": self.scope}
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
+        if self.asked is not None:
+            return run.inquired(self.call_id, self.tool_name, self._inquiry(fact), self.changes)
         call = run.call(self.call_id)
         question = Question(
             kind=self.kind,
@@ -65,36 +80,61 @@ class ApprovalRequested(Payload):
             asked_at=fact.ts,
             expire_at=self.expire_at,
             launches=call.launches if call else 0,
+            id=fact.event_id,
         )
         return run.asked(self.call_id, question)
 
+    def _inquiry(self, fact: Fact) -> Inquiry:
+        return Inquiry(
+            id=fact.event_id,
+            key=self.key,
+            kind=self.kind,
+            asked=self.asked or "inside",
+            payload=self.payload,
+            answer_schema=self.answer_schema,
+            asked_at=fact.ts,
+            expire_at=self.expire_at,
+            into=self.into,
+            tool_name=self.tool,
+            tool_call_id=self.tool_call_id,
+            position=self.position,
+            starts=self.starts,
+        )
+
 
 class ApprovalGranted(Payload):
-    """Somebody said yes to the call whose `digest` was shown, maybe with other arguments."""
+    """Somebody said yes to the call whose `digest` was shown, maybe with other arguments.
+
+    Or he answered what a step asked: `question` is the id of the request, `answer` what he said.
+    """
 
     TYPE = "approval.granted"
     CATEGORY = "approval"
-    CONTENT = ("arguments", "reason")
+    CONTENT = ("arguments", "reason", "answer")
     BY_DRIVER = False
     SPAN: ClassVar[SpanRule] = "call"
 
     call_id: CallId
     tool_name: str
-    digest: str
+    digest: str = sparse("")
     by: str
     reason: str = sparse("")
-    arguments: JsonObject | None = Field(None, exclude_if=_is_none)
+    arguments: JsonObject | None = nullable()
+    question: EventId = sparse("")
+    answer: JsonValue = nullable()
 
     def facets(self) -> dict[str, Facet]:
         return {"tool_name": self.tool_name, "by": self.by}
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
+        if self.question:
+            return run.told(self.call_id, self.question, self.answer)
         verdict = Granted(self.by, fact.ts)
         return run.granted(self.call_id, verdict, self.digest, self.arguments)
 
 
 class ApprovalRejected(Payload):
-    """Somebody said no; the model reads the reason."""
+    """Somebody said no; the model, or the step that asked `question`, reads the reason."""
 
     TYPE = "approval.rejected"
     CATEGORY = "approval"
@@ -106,6 +146,7 @@ class ApprovalRejected(Payload):
     tool_name: str
     by: str
     reason: str = sparse("")
+    question: EventId = sparse("")
 
     @property
     def status(self) -> EventStatus:
@@ -115,6 +156,9 @@ class ApprovalRejected(Payload):
         return {"tool_name": self.tool_name, "by": self.by}
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
+        if self.question:
+            answer: JsonObject = {"approved": False, "reason": self.reason}
+            return run.told(self.call_id, self.question, answer)
         return run.turned_down(self.call_id, Rejected(self.by, fact.ts, self.reason))
 
 

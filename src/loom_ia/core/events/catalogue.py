@@ -16,6 +16,7 @@ from loom_ia.core.events.approval import (
 from loom_ia.core.events.artifact import ArtifactStored
 from loom_ia.core.events.budget import BudgetExceeded
 from loom_ia.core.events.envelope import Payload
+from loom_ia.core.events.graph import EffectRecorded, GraphRouted, PolicyReviewed
 from loom_ia.core.events.idempotency import IdempotencyRecorded, IdempotencyReused
 from loom_ia.core.events.message import UserMessage
 from loom_ia.core.events.model import (
@@ -33,9 +34,11 @@ from loom_ia.core.events.run import (
     RunFinalizing,
     RunResumed,
     RunStarted,
+    SessionSnapshot,
     StepCompleted,
     StepStarted,
 )
+from loom_ia.core.events.store import StoreChanged
 from loom_ia.core.events.tool import ToolCalled, ToolCompleted
 
 _ALL: Final[tuple[type[Payload], ...]] = (
@@ -64,6 +67,11 @@ _ALL: Final[tuple[type[Payload], ...]] = (
     IdempotencyReused,
     ArtifactStored,
     BudgetExceeded,
+    GraphRouted,
+    EffectRecorded,
+    PolicyReviewed,
+    SessionSnapshot,
+    StoreChanged,
 )
 
 CATALOGUE: Final[Mapping[str, type[Payload]]] = MappingProxyType({p.TYPE: p for p in _ALL})

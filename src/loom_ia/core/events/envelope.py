@@ -26,6 +26,8 @@ Category: TypeAlias = Literal[
     "idempotency",
     "artifact",
     "policy",
+    "graph",
+    "store",
     "unknown",
 ]
 EventStatus: TypeAlias = Literal["ok", "warning", "error"]

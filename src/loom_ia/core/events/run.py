@@ -7,11 +7,16 @@ from pydantic import Field
 
 from loom_ia.core.events.envelope import EventStatus, Facet, Fact, Payload, SpanRule
 from loom_ia.core.ids import CallId, RunId
+from loom_ia.core.json import JsonValue
 from loom_ia.core.model.base import sparse
+from loom_ia.core.model.budget import Budget
 from loom_ia.core.model.caller import CallerContext
+from loom_ia.core.model.changes import Change
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.usage import Usage
+from loom_ia.core.plan import Join
 from loom_ia.core.prompts import Language
+from loom_ia.core.state.flow import begun
 from loom_ia.core.state.run import (
     Cancelled,
     Completed,
@@ -19,20 +24,28 @@ from loom_ia.core.state.run import (
     FinalizingReason,
     Header,
     Lease,
+    ProgramKind,
     RunState,
     StepEffect,
 )
 
 
 class RunStarted(Payload):
-    """A run begins. `plan` is the digest of what the agent was at that moment."""
+    """A run begins. `plan` is the digest of what the agent, or the graph, was at that moment.
+
+    A run below another one says which call opened it. `budget` has the limits that bind the run
+    and those below it. Of a graph, `input` are the first values, `entry` its first step, `joins`
+    where branches end, `merge` how keys are merged, `parts` what the digest covers. A run that
+    begins in the middle says where: `stage` tells whether `entry` is to be called or has ended.
+    `origin` is where a fork comes from, and `earlier` how many steps had ended there.
+    """
 
     TYPE = "run.started"
     CATEGORY = "run"
-    CONTENT = ("context.metadata",)
+    CONTENT = ("context.metadata", "input")
 
-    kind: Literal["normal"] = "normal"
-    program: Literal["agent"] = "agent"
+    kind: Literal["normal", "fork"] = "normal"
+    program: ProgramKind = "agent"
     language: Language = "en"
     plan: str = sparse("")
     context: CallerContext = Field(
@@ -41,13 +54,26 @@ class RunStarted(Payload):
     parent_run_id: RunId | None = sparse(None)
     parent_call_id: CallId | None = sparse(None)
     depth: int = sparse(0)
+    budget: Budget | None = sparse(None)
+    entry: str = sparse("")
+    stage: Literal["", "done"] = sparse("")
+    input: dict[str, JsonValue] = sparse({})
+    joins: dict[str, Join] = sparse({})
+    merge: dict[str, str] = sparse({})
+    parts: dict[str, str] = sparse({})
+    origin: tuple[RunId, int] | None = sparse(None)
+    earlier: int = sparse(0)
 
     def facets(self) -> dict[str, Facet]:
         return {"kind": self.kind}
 
     def begin(self, fact: Fact) -> RunState:
         """Give the state of a run that has just begun."""
+        flow = begun(self.entry, self.input, self.joins) if self.program == "graph" else None
+        if flow is not None and self.stage == "done":
+            flow = flow.with_line(flow.main.but(stage="done"))
         return RunState(
+            flow=flow,
             header=Header(
                 run_id=fact.run_id,
                 tenant_id=fact.tenant_id,
@@ -59,7 +85,13 @@ class RunStarted(Payload):
                 parent_run_id=self.parent_run_id,
                 depth=self.depth,
                 started_at=fact.ts,
-            )
+                program=self.program,
+                plan=self.plan,
+                parent_call_id=self.parent_call_id or "",
+                budget=self.budget,
+                origin=self.origin,
+                earlier=self.earlier,
+            ),
         )
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
@@ -171,8 +203,9 @@ class RunCompleted(Payload):
 class RunFailed(Payload):
     """The run ended without an answer.
 
-    `error_type` is `model.<kind>`, `timeout`, `approval.expired`, `Interrupted` or the name of an
-    exception class.
+    `error_type` is `model.<kind>`, `timeout`, `approval.expired`, `Interrupted`, the name of an
+    exception class or, for a graph, `graph.<name of the error>`; then `step` is the step at fault
+    and `key` what it is about.
     """
 
     TYPE = "run.failed"
@@ -181,6 +214,8 @@ class RunFailed(Payload):
 
     error_type: str
     error: str
+    step: str = sparse("")
+    key: str = sparse("")
     iterations: int
     usage: Usage = Usage()
     cost_usd: float = sparse(0.0)
@@ -193,7 +228,7 @@ class RunFailed(Payload):
         return {"error_type": self.error_type}
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
-        return run.closed(Failed(self.error_type, self.error), fact.ts)
+        return run.closed(Failed(self.error_type, self.error, self.step, self.key), fact.ts)
 
 
 class RunCancelled(Payload):
@@ -222,14 +257,37 @@ class RunCancelled(Payload):
 
 
 class RunResumed(Payload):
-    """A run that failed for a cause outside itself is reopened, with a fresh allowance of time."""
+    """Somebody goes on with a run, with a fresh allowance of time; one that failed is reopened.
+
+    `changes` are what the caller says to a graph.
+    """
 
     TYPE = "run.resumed"
     CATEGORY = "run"
+    CONTENT = ("changes",)
     BY_DRIVER = False
 
     by: str = sparse("")
+    changes: tuple[Change, ...] = sparse(())
+
+    def evolve(self, run: RunState, fact: Fact) -> RunState:
+        return run.resumed(self.changes, fact.ts)
+
+
+class SessionSnapshot(Payload):
+    """What a fork begins with: the facts of its source, up to the place where it leaves it.
+
+    `facts` are the events of one run in their stored form; `ids` gives the names under which the
+    runs of the source go on here. What was spent there is not spent again.
+    """
+
+    TYPE = "session.snapshot"
+    CATEGORY = "run"
+    CONTENT = ("facts",)
+
+    facts: tuple[str, ...]
+    ids: dict[RunId, RunId]
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
         del fact
-        return run.resumed()
+        return run  # folded when it is read: see `fold`

@@ -1,20 +1,32 @@
 """What tools are asked and what they give back."""
 
+from datetime import datetime
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from loom_ia.core.events.envelope import EventStatus, Facet, Fact, Payload, SpanRule
-from loom_ia.core.ids import CallId
-from loom_ia.core.json import JsonObject
-from loom_ia.core.model.base import sparse
+from loom_ia.core.ids import CallId, RunId
+from loom_ia.core.json import JsonObject, JsonValue
+from loom_ia.core.model.base import nullable, sparse
+from loom_ia.core.model.changes import Change
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.tooling import ToolKind
+from loom_ia.core.model.usage import Usage
+from loom_ia.core.state.calls import Failure
 from loom_ia.core.state.run import RunState
+
+
+def _is_empty(output: ToolOutput) -> bool:
+    return not output.model_fields_set and not output.is_error and not output.blocks
 
 
 class ToolCalled(Payload):
     """A call is launched with these arguments; `resumed` when it was launched before.
 
-    Written before the tool starts, so that a crash never hides a call.
+    Written before the tool starts, so that a crash never hides a call. A call that is delegated
+    names the run that it opens. Of a step of a graph, `tool_name` is the step, the id ends in its
+    occurrence, and `attempt` counts what is tried again.
     """
 
     TYPE = "tool.called"
@@ -25,14 +37,18 @@ class ToolCalled(Payload):
     call_id: CallId
     tool_name: str
     tool_kind: ToolKind = "python"
-    arguments: JsonObject
+    arguments: JsonObject = sparse({})
     resumed: bool = sparse(False)
+    attempt: int = sparse(0)
+    child_run_id: RunId = sparse("")
 
     def facets(self) -> dict[str, Facet]:
         return {"tool_name": self.tool_name, "tool_kind": self.tool_kind}
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
-        return run.launched(self.call_id, fact.span_id, fact.ts)
+        return run.launched(
+            self.call_id, fact.span_id, fact.ts, name=self.tool_name, child=self.child_run_id
+        )
 
 
 class ToolCompleted(Payload):
@@ -40,18 +56,29 @@ class ToolCompleted(Payload):
 
     `outcome` is `unknown` when nobody saw whether the effect happened. A call that was refused
     before it was launched has a result and no `tool.called`.
+
+    Of a step of a graph, `changes` are what it does to the state and `goto` the route that it
+    chose. One that failed has an `error_type` and maybe the `key` that it is about, and is tried
+    again at `retry_at`, if there is one; `outcome` is `stopped` when it was cut before its end.
+    `usage` is what it says that it consumed, in tokens and dollars.
     """
 
     TYPE = "tool.completed"
     CATEGORY = "tool"
-    CONTENT = ("output",)
+    CONTENT = ("output", "changes", "goto")
     SPAN: ClassVar[SpanRule] = "call"
 
     call_id: CallId
     tool_name: str
-    output: ToolOutput
-    outcome: Literal["unknown"] | None = sparse(None)
+    output: ToolOutput = Field(default_factory=ToolOutput, exclude_if=_is_empty)
+    outcome: Literal["unknown", "stopped"] | None = sparse(None)
     latency_ms: int = sparse(0)
+    changes: tuple[Change, ...] = sparse(())
+    goto: JsonValue = nullable()
+    error_type: str = sparse("")
+    key: str = sparse("")
+    retry_at: datetime | None = sparse(None)
+    usage: Usage | None = sparse(None)
 
     @property
     def status(self) -> EventStatus:
@@ -69,4 +96,16 @@ class ToolCompleted(Payload):
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
         del fact
-        return run.completed(self.call_id, self.output, unknown=self.outcome == "unknown")
+        if run.flow is None:
+            return run.completed(self.call_id, self.output, unknown=self.outcome == "unknown")
+        if self.usage is not None:
+            run = run.paid(self.usage, self.usage.cost_usd or 0.0)
+        if self.outcome == "stopped":
+            return run.step_stopped(self.call_id)
+        if self.retry_at is not None:
+            return run.step_retried(self.call_id, self.retry_at)
+        if self.output.is_error:
+            failure = Failure(self.error_type, self.output.text, self.key)
+            run = run.step_failed(self.call_id, self.output, failure, self.changes)
+            return run.completed(self.call_id, self.output, unknown=self.outcome == "unknown")
+        return run.step_ended(self.call_id, self.changes, self.goto)

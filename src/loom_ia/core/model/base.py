@@ -37,3 +37,12 @@ def sparse(default: Any, **options: Any) -> Any:
     if default == {}:  # Pydantic copies a mutable default deeply, which is slower than making one
         return Field(default_factory=dict, exclude_if=not_, **options)
     return Field(default, exclude_if=not_, **options)
+
+
+def nullable(**options: Any) -> Any:
+    """Declare a field that is left out of the written form while it is None, and only then."""
+    return Field(None, exclude_if=_is_none, **options)
+
+
+def _is_none(value: object) -> bool:
+    return value is None

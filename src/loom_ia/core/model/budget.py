@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 
 from loom_ia.core.model.base import Value
 
-BudgetLimit: TypeAlias = Literal["max_cost", "max_tokens", "max_calls"]
+BudgetLimit: TypeAlias = Literal["max_cost", "max_tokens", "max_calls", "max_steps"]
 BudgetAction: TypeAlias = Literal["stop", "warn"]
 
 
@@ -23,7 +23,8 @@ class Budget(Value):
     """Limits of one run; None is no limit. `max_cost` is in dollars, `max_calls` of models.
 
     They are looked at before each call of the main model, so that a run may pass a limit by what
-    one call consumes.
+    one call consumes, and `max_steps` before each step of a graph. What the runs below consume
+    counts as the run's own.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -33,6 +34,7 @@ class Budget(Value):
     )
     max_tokens: int | None = Field(default=None, gt=0, description="Tokens, read and written.")
     max_calls: int | None = Field(default=None, gt=0, description="Calls of models.")
+    max_steps: int | None = Field(default=None, gt=0, description="Steps of graphs.")
 
     def over(self, general: "Budget") -> "Budget":
         """Give these limits, and those of `general` where nothing is said here.

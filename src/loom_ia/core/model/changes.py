@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Final, Literal, TypeAlias, cast
 
 from loom_ia.core.json import JsonObject, JsonValue
-from loom_ia.core.model.base import Value, sparse
+from loom_ia.core.model.base import Value, nullable, sparse
 
 DECIMAL: Final = "$decimal"
 """The tag of a `Decimal`, whose text follows."""
@@ -30,7 +30,7 @@ class Change(Value):
 
     op: ChangeOp
     key: str
-    value: JsonValue = sparse(None)
+    value: JsonValue = nullable()
     incoming: tuple[JsonValue, ...] = sparse(())
 
     @classmethod

@@ -3,7 +3,8 @@
 Calls and reasoning stand only in what the assistant says, results only in what tools say.
 """
 
-from typing import Literal, Self, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeAlias, cast, overload
 
 from pydantic import model_validator
 
@@ -15,18 +16,84 @@ from loom_ia.core.model.content import (
     ReasoningBlock,
     TextBlock,
     ToolCallBlock,
+    ToolOutput,
     ToolResultBlock,
     block_text,
 )
+from loom_ia.core.model.short import ShortForm
 
 MessageRole: TypeAlias = Literal["user", "assistant", "tool"]
 
 
-class Message(Value):
-    """One turn of speech, with at least one block."""
+class CallLike(Protocol):
+    """A call that a model asks for, whoever describes it; its id may also be named `call_id`."""
+
+    @property
+    def id(self) -> str | None: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def arguments(self) -> Mapping[str, Any]: ...
+
+
+AnyCall: TypeAlias = CallLike | ToolCallBlock | Mapping[str, Any]
+
+
+class _Text:
+    """`Message.text(role, text)` builds a message of one text; of a message, `text` is its text."""
+
+    @overload
+    def __get__(
+        self, message: None, owner: type["Message"]
+    ) -> "Callable[[MessageRole, str], Message]": ...
+
+    @overload
+    def __get__(self, message: "Message", owner: type["Message"]) -> str: ...
+
+    def __get__(self, message: "Message | None", owner: type["Message"]) -> Any:
+        if message is None:
+            return _of_text
+        if message.role == "tool":
+            return "\n".join(result.output.text for result in message.results)
+        return message.as_text()
+
+
+class Message(Value, metaclass=ShortForm):
+    """One turn of speech, with at least one block.
+
+    In short, `Message(role, text, tool_calls, tool_call_id, is_error)`: calls are for what the
+    assistant says, the last two for the result of the call `tool_call_id`, which only a tool says.
+    `text`, `tool_calls`, `tool_call_id` and `is_error` read it back.
+    """
 
     role: MessageRole
     blocks: tuple[AnyBlock, ...]
+
+    text: ClassVar[_Text] = _Text()
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(self, *, role: MessageRole, blocks: Iterable[AnyBlock]) -> None: ...
+
+        @overload
+        def __init__(
+            self,
+            role: MessageRole,
+            text: str = "",
+            tool_calls: Iterable[AnyCall] = (),
+            tool_call_id: str | None = None,
+            is_error: bool = False,
+        ) -> None: ...
+
+        def __init__(self, *args: Any, **fields: Any) -> None: ...
+
+    @classmethod
+    def long_form(cls, args: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:
+        """Give the role and the blocks of a message that was written in short."""
+        return fields if "blocks" in fields and not args else _message(*args, **fields)
 
     @model_validator(mode="after")
     def _blocks_fit_role(self) -> Self:
@@ -43,15 +110,30 @@ class Message(Value):
                 )
         return self
 
-    @classmethod
-    def text(cls, role: MessageRole, text: str) -> "Message":
-        """Build a message of one text block."""
-        return cls(role=role, blocks=(TextBlock(text=text),))
-
     @property
     def calls(self) -> tuple[ToolCallBlock, ...]:
         """The calls that the message asks for, in order."""
         return tuple(block for block in self.blocks if isinstance(block, ToolCallBlock))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCallBlock, ...]:
+        """The calls that the message asks for, by the name of the short form."""
+        return self.calls
+
+    @property
+    def results(self) -> tuple[ToolResultBlock, ...]:
+        """The results that the message tells, in order."""
+        return tuple(block for block in self.blocks if isinstance(block, ToolResultBlock))
+
+    @property
+    def tool_call_id(self) -> str | None:
+        """The call whose result this is, the first one if there are several."""
+        return next((result.call_id for result in self.results), None)
+
+    @property
+    def is_error(self) -> bool:
+        """Whether a result in it tells what went wrong."""
+        return any(result.output.is_error for result in self.results)
 
     def as_text(self) -> str:
         """Join what a person reads of the message; calls, results and reasoning are left out."""
@@ -60,3 +142,50 @@ class Message(Value):
             for block in self.blocks
             if isinstance(block, TextBlock | JsonBlock | ArtifactBlock)
         )
+
+
+def _of_text(role: MessageRole, text: str) -> Message:
+    return Message(role=role, blocks=(TextBlock(text=text),))
+
+
+def _message(
+    role: MessageRole,
+    text: str = "",
+    tool_calls: Iterable[AnyCall] = (),
+    tool_call_id: str | None = None,
+    is_error: bool = False,
+) -> dict[str, Any]:
+    calls = tuple(map(_call, tool_calls))
+    if role == "tool":
+        if not tool_call_id:
+            raise ValueError("a tool message needs the id of its call: give it tool_call_id")
+        output = ToolOutput.of_text(text, is_error=is_error)
+        return {
+            "role": role,
+            "blocks": (ToolResultBlock(call_id=tool_call_id, output=output), *calls),
+        }
+    if tool_call_id is not None or is_error:
+        raise ValueError(
+            f"tool_call_id and is_error are of the result of a call, and a {role} message is none"
+        )
+    said = (TextBlock(text=text),) if text or not calls else ()
+    return {"role": role, "blocks": (*said, *calls)}
+
+
+def _call(given: AnyCall) -> ToolCallBlock:
+    """Read a call, whoever describes it."""
+    if isinstance(given, ToolCallBlock):
+        return given
+    if isinstance(given, Mapping):
+        parts = given
+    else:
+        names = ("id", "call_id", "name", "arguments")
+        parts = {name: getattr(given, name) for name in names if hasattr(given, name)}
+    call_id = parts.get("id") or parts.get("call_id")
+    if not isinstance(call_id, str) or not isinstance(parts.get("name"), str):
+        raise ValueError(f"a call of tool_calls needs an id and a name, which are texts: {given!r}")
+    arguments = cast("object", parts.get("arguments") or {})
+    if not isinstance(arguments, Mapping):
+        raise ValueError(f"the arguments of the call {call_id} are not an object: {arguments!r}")
+    given_arguments = dict(cast("Mapping[str, Any]", arguments))
+    return ToolCallBlock(call_id=call_id, name=parts["name"], arguments=given_arguments)

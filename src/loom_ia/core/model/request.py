@@ -11,6 +11,7 @@ from loom_ia.core.model.tooling import ToolSpec
 from loom_ia.core.prompts import Language
 
 ToolChoice: TypeAlias = Literal["auto", "none", "required"]
+Effort: TypeAlias = Literal["low", "medium", "high"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,8 @@ class ModelRequest:
     Messages come in three parts that share their content by reference, so that a call costs what
     is new: `history` (earlier runs of the session), `messages` (this run), `notes` (added for this
     call alone, never journalled). `max_tokens` and `params` go to the provider as they are.
-    `output_schema` is what the answer must fit, for a model that follows it by itself. `language`
+    `output_schema` is what the answer must fit, for a model that follows it by itself. `effort` is
+    how much it may think, for a provider that takes that; None leaves it to `params`. `language`
     is the one of the few texts that an adapter puts in the place of what a model cannot read.
     """
 
@@ -34,6 +36,7 @@ class ModelRequest:
     max_tokens: int | None = None
     params: JsonObject = field(default_factory=dict[str, JsonValue])
     output_schema: JsonObject | None = None
+    effort: Effort | None = None
     language: Language = "en"
 
     def conversation(self) -> Iterator[Message]:

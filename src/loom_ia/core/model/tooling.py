@@ -12,7 +12,12 @@ ApprovalMode: TypeAlias = Literal["never", "always"]
 OnUnknown: TypeAlias = Literal["error", "pause"]
 ExpiryAction: TypeAlias = Literal["deny", "fail"]
 Remembers: TypeAlias = Literal["nothing", "call", "key"]
-ToolKind: TypeAlias = Literal["python", "builtin"]
+ToolKind: TypeAlias = Literal["python", "builtin", "step", "graph", "subagent"]
+
+
+def is_delegated(kind: ToolKind) -> bool:
+    """Whether a call of this kind is a run of its own."""
+    return kind in ("graph", "subagent")
 
 
 class ToolSpec(Value):
@@ -43,7 +48,7 @@ class ToolSpec(Value):
     @property
     def may_run_again(self) -> bool:
         """Whether a call that was interrupted can simply be started again."""
-        return self.side_effects == "none" or self.idempotent
+        return self.side_effects == "none" or self.idempotent or is_delegated(self.kind)
 
     @property
     def may_be_asked_again(self) -> bool:

@@ -76,6 +76,9 @@ class Journal(Protocol):
     not at all. A fact is *written* when `append` returns: it survives a killed process. It is
     *flushed*, and survives a power cut, once an `append(…, sync=True)` or a `flush` returned
     after it.
+
+    A stream whose id begins with `/` is reserved to this package. It is no session: `sessions`
+    leaves it out, and `query` finds its events only when its `session_id` names it.
     """
 
     @property

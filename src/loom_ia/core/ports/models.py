@@ -1,7 +1,7 @@
 """A model that can be called."""
 
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from loom_ia.core.model.chunks import ModelChunk
@@ -20,11 +20,13 @@ class ModelAccess:
 
     `api_key` is the key itself, None when the entry names no variable. `artifacts` is where the
     files of a conversation are. `raw_max_bytes` bounds each body of an exchange that is told.
+    `path` is where requests go, after the address of the entry; None is where the format has them.
     """
 
-    api_key: str | None = None
+    api_key: str | None = field(default=None, repr=False)
     artifacts: ArtifactStore | None = None
     raw_max_bytes: int = 262_144
+    path: str | None = None
 
 
 class ModelClient(Protocol):

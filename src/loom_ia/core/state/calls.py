@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from loom_ia.core.ids import CallId, SpanId
-from loom_ia.core.json import JsonObject, canonical
+from loom_ia.core.ids import CallId, RunId, SpanId
+from loom_ia.core.json import JsonObject, JsonValue, canonical
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.tooling import ExpiryAction
 from loom_ia.core.state.frozen import Evolving
 
-QuestionKind: TypeAlias = Literal["approve", "unknown_effect"]
+QuestionKind: TypeAlias = Literal["approve", "unknown_effect", "input"]
+AskedAt: TypeAlias = Literal["inside", "mid", "after", "hook"]
+"""Where a step asks: inside itself, at its end to run again, at its end for good, or in a hook."""
+EffectPhase: TypeAlias = Literal["started", "done"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class Question(Evolving):
 
     `digest` identifies the exact tool and arguments that were shown; `launches` how often the call
     had been launched when it was asked, so that an answer never covers a later launch. `number`
-    counts the questions about the same call, from 1 on.
+    counts the questions about the same call, from 1 on; `id` is that of the request.
     """
 
     kind: QuestionKind
@@ -63,6 +66,7 @@ class Question(Evolving):
     launches: int
     number: int = 1
     verdict: Verdict | None = None
+    id: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -71,12 +75,61 @@ class Question(Evolving):
 
 
 @dataclass(frozen=True)
+class Inquiry(Evolving):
+    """What a step asked, under a key: `id` names it in the whole store.
+
+    `answer` is in the form of the journal. `starts` counts how often the effect `key` had been
+    started when an inquiry about it was made.
+    """
+
+    id: str
+    key: str
+    kind: QuestionKind
+    asked: AskedAt
+    payload: JsonValue
+    answer_schema: JsonValue
+    asked_at: datetime
+    expire_at: datetime | None
+    into: str = ""
+    tool_name: str = ""
+    tool_call_id: str = ""
+    position: int = 0
+    starts: int = 0
+    answer: JsonValue = None
+    is_open: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What is known of an effect of a step; `starts` counts the times that it was begun."""
+
+    key: str
+    position: int
+    starts: int = 0
+    done: bool = False
+    result: JsonValue = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How a step failed: the name of the error, what it says, and the key that it is about."""
+
+    error_type: str
+    error: str
+    key: str = ""
+
+
+@dataclass(frozen=True)
 class Call(Evolving):
-    """One call of a tool. `arguments` are those that will run, edits by a human included.
+    """One call of a tool, or of a step. `arguments` are those that will run, edits included.
 
     `problem` tells why the arguments cannot run; `edited` names the fields that a human changed;
     `remembered` is what the journal keeps of an effect that happened before its result was known;
     `was_granted` tells that an earlier question about it was answered by yes.
+
+    A call that is delegated has the run that it opened, `child_run_id`. Of a step, `occurrence` is
+    the how-manieth time it was reached; `attempt` counts what was tried again, next at `retry_at`;
+    `parked` tells that its last execution ended in a known way, so that it may simply be run again.
     """
 
     call_id: CallId
@@ -93,6 +146,14 @@ class Call(Evolving):
     unknown: bool = False
     remembered: ToolOutput | None = None
     was_granted: bool = False
+    child_run_id: RunId = ""
+    occurrence: int = 0
+    attempt: int = 1
+    retry_at: datetime | None = None
+    parked: bool = False
+    inquiries: tuple[Inquiry, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    failure: Failure | None = None
 
     @property
     def address(self) -> str:
@@ -114,7 +175,22 @@ class Call(Evolving):
     @property
     def awaits_answer(self) -> bool:
         """Whether a question about this call is open."""
-        return self.output is None and self.question is not None and self.question.is_open
+        if self.output is None and self.question is not None and self.question.is_open:
+            return True
+        return any(inquiry.is_open for inquiry in self.inquiries)
+
+    @property
+    def open_inquiries(self) -> tuple[Inquiry, ...]:
+        """What the step asked and nobody answered."""
+        return tuple(inquiry for inquiry in self.inquiries if inquiry.is_open)
+
+    def inquiry(self, key: str) -> Inquiry | None:
+        """Find what was asked last under a key."""
+        return next((i for i in reversed(self.inquiries) if i.key == key), None)
+
+    def effect(self, key: str) -> Effect | None:
+        """Find what is known of an effect."""
+        return next((effect for effect in self.effects if effect.key == key), None)
 
     @property
     def is_interrupted_or_running(self) -> bool:
@@ -151,7 +227,36 @@ class Call(Evolving):
 
     def launched(self, span: SpanId, step: SpanId, at: datetime) -> "Call":
         """Start the call in the step whose span is `step`."""
-        return self.but(launches=self.launches + 1, span=span, launched_in=step, launched_at=at)
+        return self.but(
+            launches=self.launches + 1,
+            span=span,
+            launched_in=step,
+            launched_at=at,
+            parked=False,
+            retry_at=None,
+        )
+
+    def set_down(self) -> "Call":
+        """Note that its execution ended without an end of the call: it may be run again."""
+        return self.but(launched_in="", parked=True)
+
+    def inquired(self, inquiry: Inquiry) -> "Call":
+        """Ask something; the execution is over."""
+        return self.set_down().but(inquiries=(*self.inquiries, inquiry))
+
+    def told(self, inquiry_id: str, answer: JsonValue) -> "Call":
+        """Answer an inquiry that is open."""
+        return self.but(
+            inquiries=tuple(
+                i.but(answer=answer, is_open=False) if i.id == inquiry_id and i.is_open else i
+                for i in self.inquiries
+            )
+        )
+
+    def acted(self, effect: Effect) -> "Call":
+        """Take note of an effect, in the place of what was known of it."""
+        kept = tuple(known for known in self.effects if known.key != effect.key)
+        return self.but(effects=(*kept, effect))
 
     def completed(self, output: ToolOutput, *, unknown: bool) -> "Call":
         """Take the result; a result that is already known stays, unless its end was unknown."""

@@ -11,15 +11,27 @@ from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
 from loom_ia.core.ids import CallId, RunId, SessionId, SpanId, TenantId
-from loom_ia.core.json import JsonObject
+from loom_ia.core.json import JsonObject, JsonValue
 from loom_ia.core.model.artifacts import StoredArtifact
+from loom_ia.core.model.budget import Budget
 from loom_ia.core.model.caller import CallerContext
+from loom_ia.core.model.changes import Change
 from loom_ia.core.model.content import TextBlock, ToolCallBlock, ToolOutput, ToolResultBlock
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.prompts import Language, prompt_text
-from loom_ia.core.state.calls import Call, Expired, Granted, Question, Rejected
+from loom_ia.core.state.calls import (
+    Call,
+    Effect,
+    Expired,
+    Failure,
+    Granted,
+    Inquiry,
+    Question,
+    Rejected,
+)
 from loom_ia.core.state.conversation import Conversation
+from loom_ia.core.state.flow import Flow, path_of
 from loom_ia.core.state.frozen import Evolving
 
 
@@ -48,11 +60,16 @@ _LEASE_GRAIN: Final = 60
 
 StepEffect: TypeAlias = Literal["model_call", "tool_batch"]
 FinalizingReason: TypeAlias = Literal["iterations", "budget"]
+ProgramKind: TypeAlias = Literal["agent", "graph"]
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a run is from its first fact on."""
+    """What a run is from its first fact on. `agent` is the name of its agent, or of its graph.
+
+    `budget` has the limits that bind the runs below it too. `origin` is the run and the place that
+    a fork came from, `earlier` how many steps its source had ended there.
+    """
 
     run_id: RunId
     tenant_id: TenantId
@@ -64,6 +81,12 @@ class Header:
     parent_run_id: RunId | None
     depth: int
     started_at: datetime
+    program: ProgramKind = "agent"
+    plan: str = ""
+    parent_call_id: CallId = ""
+    budget: Budget | None = None
+    origin: tuple[RunId, int] | None = None
+    earlier: int = 0
 
 
 @dataclass(frozen=True)
@@ -95,6 +118,24 @@ class Spent:
             self.usage + usage, self.cost + cost, self.calls + calls, self.unpriced + unpriced
         )
 
+    def with_others(self, other: "Spent") -> "Spent":
+        """Add what another run consumed."""
+        return Spent(
+            self.usage + other.usage,
+            self.cost + other.cost,
+            self.calls + other.calls,
+            self.unpriced + other.unpriced,
+        )
+
+    def since(self, before: "Spent") -> "Spent":
+        """Give what was consumed after `before`, which is an earlier state of the same run."""
+        return Spent(
+            self.usage.since(before.usage),
+            self.cost - before.cost,
+            self.calls - before.calls,
+            self.unpriced - before.unpriced,
+        )
+
 
 @dataclass(frozen=True)
 class Lease(Evolving):
@@ -123,12 +164,21 @@ class Failed:
 
     error_type: str
     error: str
+    step: str = ""
+    key: str = ""
 
     @property
     def is_resumable(self) -> bool:
         """Whether `run.resumed` may reopen it: the cause lies outside the run and may be gone."""
-        return self.error_type in _RESUMABLE or self.error_type.startswith("model.")
+        return (
+            self.error_type in _RESUMABLE
+            or self.error_type.startswith("model.")
+            or self.error_type.startswith(GRAPH_FAILURE)
+        )
 
+
+GRAPH_FAILURE: Final = "graph."
+"""What the error type of a graph that failed begins with; all of them may be gone another time."""
 
 _RESUMABLE = frozenset({"timeout", "tool.source_unavailable", "Interrupted"})
 
@@ -165,6 +215,8 @@ class RunState(Evolving):
     driven_since: datetime | None = None
     outcome: Outcome | None = None
     understood: bool = True
+    flow: Flow | None = None
+    drives: int = 0
 
     # -- what it is ---------------------------------------------------------------------------
 
@@ -221,11 +273,31 @@ class RunState(Evolving):
         open_for = now - self.driven_since if self.driven_since is not None else timedelta()
         return self.active + max(open_for, timedelta())
 
+    @property
+    def drive_id(self) -> str:
+        """The name of the present drive: what an earlier one launched was interrupted."""
+        return f"drive-{self.drives}"
+
     def _open_status(self) -> Status:
+        if any(call.child_run_id and not call.is_settled for call in self.table):
+            held = all(c.is_settled or c.awaits_answer or c.child_run_id for c in self.table)
+            return Status.WAITING_CHILD if held else Status.AWAITING_TOOLS
+        if self.flow is not None:
+            return self._flow_status(self.flow)
         if any(not call.is_settled for call in self.table):
             waiting = all(call.is_settled or call.awaits_answer for call in self.table)
             return Status.PAUSED if waiting else Status.AWAITING_TOOLS
         return Status.FINALIZING if self.finalizing else Status.READY_FOR_MODEL
+
+    def _flow_status(self, flow: Flow) -> Status:
+        held = [line for line in flow.active() if self._is_held(line.call_id)]
+        if held and all(self._is_held(line.call_id) for line in flow.active()):
+            return Status.PAUSED
+        return Status.AWAITING_TOOLS
+
+    def _is_held(self, call_id: CallId) -> bool:
+        call = self.call(call_id)
+        return call is not None and call.awaits_answer
 
     # -- what its facts do to it ----------------------------------------------------------------
 
@@ -280,7 +352,7 @@ class RunState(Evolving):
     def asked(self, call_id: CallId, question: Question) -> "RunState":
         """Put a question about a call to a human."""
         call = self.call(call_id)
-        return self._with_call(call.asked(question)) if call else self
+        return self.with_call(call.asked(question)) if call else self
 
     def granted(
         self, call_id: CallId, verdict: Granted, digest: str, edited: JsonObject | None
@@ -289,7 +361,7 @@ class RunState(Evolving):
         call = self.call(call_id)
         if call is None or call.question is None or call.question.digest != digest:
             return self
-        run = self._with_call(call.answered(verdict, edited))
+        run = self.with_call(call.answered(verdict, edited))
         if edited is None or not call.question.is_open:
             return run
         return run.but(conversation=run.conversation.with_arguments(call_id, edited))
@@ -299,23 +371,48 @@ class RunState(Evolving):
         call = self.call(call_id)
         if call is None or call.question is None or not call.question.is_open:
             return self
-        run = self._with_call(call.answered(verdict, None))
+        run = self.with_call(call.answered(verdict, None))
         if isinstance(verdict, Expired):
             return run
         return run.but(refused=run.refused | {call.question.digest})
 
-    def launched(self, call_id: CallId, span: SpanId, at: datetime) -> "RunState":
-        """Start a call in the open step."""
+    def launched(
+        self, call_id: CallId, span: SpanId, at: datetime, *, name: str = "", child: RunId = ""
+    ) -> "RunState":
+        """Start a call in the open step, or a step of the graph."""
         call = self.call(call_id)
+        if self.flow is not None:
+            return self._step_launched(self.flow, call_id, span, at, name=name, child=child)
         step = self.step.span if self.step else ""
-        return self._with_call(call.launched(span, step, at)) if call else self
+        if call is None:
+            return self
+        return self.with_call(call.launched(span, step, at).but(child_run_id=child))
+
+    def _step_launched(
+        self,
+        flow: Flow,
+        call_id: CallId,
+        span: SpanId,
+        at: datetime,
+        *,
+        name: str,
+        child: RunId,
+    ) -> "RunState":
+        run, call = self, self.call(call_id)
+        if call is None or not call.launches:
+            run = run.but(flow=flow.called(call_id, name))
+        if call is None:
+            occurrence = int(call_id.rpartition("/")[2])
+            call = Call(call_id, name, {}, child_run_id=child, occurrence=occurrence)
+            run = run.but(table=(*run.table, call))
+        return run.with_call(call.launched(span, self.drive_id, at).but(child_run_id=child))
 
     def completed(self, call_id: CallId, output: ToolOutput, *, unknown: bool) -> "RunState":
         """Take the result of a call, also after the run was closed."""
         call = self.call(call_id)
         if call is None:
             return self
-        run = self._with_call(call.completed(output, unknown=unknown))
+        run = self.with_call(call.completed(output, unknown=unknown))
         step = run.step
         if step and step.effect == "tool_batch" and not run.running():
             return run.but(step=step.but(done=True))
@@ -324,7 +421,78 @@ class RunState(Evolving):
     def remembered(self, call_id: CallId, result: ToolOutput) -> "RunState":
         """Keep the result of an effect that happened, whatever becomes of the call."""
         call = self.call(call_id)
-        return self._with_call(call.but(remembered=result)) if call else self
+        return self.with_call(call.but(remembered=result)) if call else self
+
+    # -- what the facts of a graph do to it -------------------------------------------------------
+
+    def step_ended(
+        self, call_id: CallId, changes: tuple[Change, ...], goto: JsonValue
+    ) -> "RunState":
+        """Take what a step did; its call leaves the table when its line goes on."""
+        call = self.call(call_id)
+        if self.flow is None or call is None:
+            return self
+        run = self.but(flow=self.flow.completed(call_id, changes, goto))
+        return run.with_call(call.but(output=_NOTHING, launched_in=""))
+
+    def step_failed(
+        self, call_id: CallId, output: ToolOutput, failure: Failure, changes: tuple[Change, ...]
+    ) -> "RunState":
+        """Note how a step failed."""
+        call = self.call(call_id)
+        if call is None or self.flow is None:
+            return self
+        run = self.but(flow=self.flow.changed(call_id, changes))
+        return run.with_call(call.but(output=output, failure=failure, launched_in=""))
+
+    def step_retried(self, call_id: CallId, retry_at: datetime) -> "RunState":
+        """Let a step that failed be tried again."""
+        call = self.call(call_id)
+        if call is None:
+            return self
+        return self.with_call(call.set_down().but(attempt=call.attempt + 1, retry_at=retry_at))
+
+    def step_stopped(self, call_id: CallId) -> "RunState":
+        """Note that a step was stopped before its end; what it did is not known."""
+        call = self.call(call_id)
+        return self.with_call(call.but(launched_in="")) if call else self
+
+    def acted(self, call_id: CallId, effect: Effect) -> "RunState":
+        """Take note of an effect of a step."""
+        call = self.call(call_id)
+        return self.with_call(call.acted(effect)) if call else self
+
+    def inquired(
+        self, call_id: CallId, name: str, inquiry: Inquiry, changes: tuple[Change, ...]
+    ) -> "RunState":
+        """Ask what a step, or a hook about a step that is due, wants to know."""
+        if self.flow is None:
+            return self
+        run = self.but(flow=self.flow.changed(call_id, changes))
+        call = run.call(call_id)
+        if call is None:
+            call = Call(call_id, name, {}, occurrence=int(call_id.rpartition("/")[2]))
+            run = run.but(table=(*run.table, call))
+        return run.with_call(call.inquired(inquiry))
+
+    def told(self, call_id: CallId, inquiry_id: str, answer: JsonValue) -> "RunState":
+        """Take the answer to an inquiry, and put it where the step said."""
+        call = self.call(call_id)
+        asked = next((i for i in call.inquiries if i.id == inquiry_id), None) if call else None
+        if call is None or asked is None or not asked.is_open:
+            return self
+        run = self.with_call(call.told(inquiry_id, answer))
+        if not asked.into or run.flow is None:
+            return run
+        change = Change.of("set", asked.into, answer)
+        return run.but(flow=run.flow.changed(call_id, (change,)))
+
+    def flowed(self, flow: Flow) -> "RunState":
+        """Go on along the lines of the graph; calls of lines that moved on leave the table."""
+        table = tuple(c for c in self.table if _is_current(flow, c.call_id))
+        return self.but(flow=flow, table=table)
+
+    # -- limits and files -------------------------------------------------------------------------
 
     def exceeded_limit(self, limit: str) -> "RunState":
         """Take note of a limit that was reached, so that it is told once."""
@@ -353,9 +521,27 @@ class RunState(Evolving):
         """Give the wheel to a driver. A new one starts afresh what was under way."""
         if renewal:
             return self.but(lease=lease)
+        drives = self.drives + 1
         if lease.until <= at:  # handed back
-            return self.but(lease=lease, driven_since=None, active=self.driven(at), step=None)
-        return self.but(lease=lease, step=None, driven_since=at)
+            active = self.driven(at)
+            return self.but(lease=lease, driven_since=None, active=active, step=None, drives=drives)
+        return self.but(lease=lease, step=None, driven_since=at, drives=drives)
+
+    def steered(self, root: "RunState") -> "RunState":
+        """Follow the claim of the run at the top: one driver drives a whole tree."""
+        lease = root.lease
+        if lease is None or lease is self.lease:
+            return self
+        if root.drives == self.drives:
+            return self.but(lease=lease)
+        at = root.driven_since or lease.until
+        return self.but(
+            lease=lease,
+            step=None,
+            drives=root.drives,
+            active=self.driven(at),
+            driven_since=root.driven_since,
+        )
 
     def touched(self, at: datetime) -> "RunState":
         """Extend the lease of the driver that wrote a fact at that instant."""
@@ -375,16 +561,26 @@ class RunState(Evolving):
             driven_since=None,
         )
 
-    def resumed(self) -> "RunState":
-        """Reopen a run that failed in a way that may be gone, with a fresh allowance of time.
+    def resumed(self, changes: tuple[Change, ...], at: datetime) -> "RunState":
+        """Go on with a fresh allowance of time; a run that failed for a while is reopened.
 
         Every model of the chain may answer again: the last one to fail is not the only one left.
         """
+        if self.outcome is None:
+            if self.flow is None:
+                return self
+            since = at if self.driven_since is not None else None
+            flow = self.flow.given(changes).but(segment=0)
+            return self.but(flow=flow, active=timedelta(), driven_since=since)
         if not self.is_resumable:
             return self
-        return self.but(
+        run = self.but(
             outcome=None, active=timedelta(), driven_since=None, step=None, lease=None, models=()
         )
+        if run.flow is None:
+            return run
+        table = tuple(_to_run_again(call) for call in run.table)
+        return run.but(table=table, flow=run.flow.given(changes).but(segment=0))
 
     def not_understood(self) -> "RunState":
         """Note a fact of a newer version: the run can be read, not driven."""
@@ -392,7 +588,8 @@ class RunState(Evolving):
 
     # -- small parts ------------------------------------------------------------------------------
 
-    def _with_call(self, call: Call) -> "RunState":
+    def with_call(self, call: Call) -> "RunState":
+        """Put a call in the place of what it was."""
         table = tuple(call if c.call_id == call.call_id else c for c in self.table)
         return self.but(table=table)
 
@@ -401,6 +598,25 @@ class RunState(Evolving):
             return self
         results = results_message(self.table, self.header.language)
         return self.but(table=(), conversation=self.conversation.add(results))
+
+
+_NOTHING: Final = ToolOutput()
+"""What a step gives as a call: what it did to the state is told apart."""
+
+
+def _is_current(flow: Flow, call_id: CallId) -> bool:
+    line = flow.lines.get(path_of(call_id))
+    if line is None or line.stage in ("split", "ended"):
+        return False
+    return line.call_id == call_id or (line.stage == "due" and flow.next_call(line)[0] == call_id)
+
+
+def _to_run_again(call: Call) -> Call:
+    """Give a step that failed as it was before it ran; one whose effect is not known stays so."""
+    if call.output is None:
+        return call
+    call = call.but(output=None, failure=None, attempt=1, question=None)
+    return call.but(unknown=False) if call.unknown else call.set_down()
 
 
 def results_message(table: tuple[Call, ...], language: Language) -> Message:

@@ -4,14 +4,18 @@
 and of ten thousand. Only `apply` changes it; runs themselves are frozen values.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from loom_ia.core.ids import RunId
+from loom_ia.core.model.budget import Budget
 from loom_ia.core.model.messages import Message
+from loom_ia.core.state.calls import Call
 from loom_ia.core.state.conversation import chain_text
-from loom_ia.core.state.run import RunState
+from loom_ia.core.state.run import RunState, Spent
 from loom_ia.core.state.turns import Turn, turn_of
 
 
@@ -37,13 +41,46 @@ class PendingAction:
     arguments: Mapping[str, object]
 
 
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What a run and those below it consumed; `steps` of graphs."""
+
+    spent: Spent = Spent()  # noqa: RUF009 -- frozen, so shared safely
+    steps: int = 0
+
+    def plus(self, other: "Ledger") -> "Ledger":
+        """Add what another run consumed."""
+        return Ledger(self.spent.with_others(other.spent), self.steps + other.steps)
+
+
+class Account(NamedTuple):
+    """A budget that binds a run, its own or that of a run above it, and what it paid for."""
+
+    budget: Budget
+    ledger: Ledger
+
+
 class RunView(NamedTuple):
-    """What a decision may see: one run, what was said before it, and what else is pending."""
+    """What a decision may see: one run, what was said before it, and what else is pending.
+
+    `ledger` has what it and those below it consumed, None when it opened none. `accounts` are the
+    budgets that bind it, its own first. `runs` has the runs of the session, for those that it
+    opened. `steps_left` bounds the steps that the process may still start, None for no bound.
+    """
 
     run: RunState
     history: tuple[Message, ...] = ()
     history_digest: str = ""
     pending_elsewhere: tuple[PendingAction, ...] = ()
+    ledger: Ledger | None = None
+    accounts: tuple[Account, ...] = ()
+    runs: Mapping[RunId, RunState] = MappingProxyType({})
+    steps_left: int | None = None
+
+    @property
+    def spent(self) -> Spent:
+        """What the run and those below it consumed."""
+        return self.run.spent if self.ledger is None else self.ledger.spent
 
     def is_same(self, other: "RunView") -> bool:
         """Whether nothing was written between the two that a decision could see."""
@@ -64,14 +101,22 @@ class SessionState:
         self._open: dict[RunId, None] = {}  # a set that keeps its order
         self._before: dict[RunId, History] = {}
         self._history = History()
+        self._below: dict[RunId, Ledger] = {}
+        self._children: dict[RunId, list[RunId]] = {}
 
     def put(self, run: RunState) -> None:
         """Replace one run by its next state."""
         run_id = run.run_id
         before = self.runs.get(run_id)
+        if before is None and run.header.parent_run_id is not None:
+            run = self._steered(run)
         self.runs[run_id] = run
         if before is None:
             self._before[run_id] = self._history
+        if run.header.parent_run_id is not None:
+            self._charge_above(before, run)
+        elif self._children and before is not None and before.lease is not run.lease:
+            self._steer(run)
         if run.outcome is None:
             self._open[run_id] = None
             return
@@ -79,6 +124,68 @@ class SessionState:
         if before is not None and before.outcome is not None and before.table == run.table:
             return
         self._note_turn(run)
+
+    def ledger(self, run: RunState) -> Ledger:
+        """Give what a run and those below it consumed."""
+        below = self._below.get(run.run_id)
+        own = own_ledger(run)
+        return own if below is None else own.plus(below)
+
+    def children(self, run_id: RunId) -> tuple[RunState, ...]:
+        """Give the runs that a run opened itself, in the order of their first fact."""
+        return tuple(self.runs[child] for child in self._children.get(run_id, ()))
+
+    def tree(self, run_id: RunId) -> Iterator[RunState]:
+        """Give a run and all those below it, each before those that it opened."""
+        run = self.runs.get(run_id)
+        if run is not None:
+            yield run
+        for child in self._children.get(run_id, ()):
+            yield from self.tree(child)
+
+    def accounts(self, run: RunState) -> tuple[Account, ...]:
+        """Give the budgets that bind a run, its own first, then those of the runs above it."""
+        own = run.header.budget
+        found = [] if own is None else [Account(own, self.ledger(run))]
+        parent = run.header.parent_run_id
+        while parent is not None and (above := self.runs.get(parent)) is not None:
+            if above.header.budget is not None:
+                ledger = self.ledger(above).plus(self._ahead(run))
+                found.append(Account(above.header.budget, ledger))
+            parent = above.header.parent_run_id
+        return tuple(found)
+
+    def _ahead(self, run: RunState) -> Ledger:
+        """Give what a run consumed that is not charged here yet."""
+        kept = self.runs.get(run.run_id)
+        return own_ledger(run) if kept is None else ahead(kept, run)
+
+    def _charge_above(self, before: RunState | None, run: RunState) -> None:
+        """Let the runs above pay for what a run consumed since the last time."""
+        parent = run.header.parent_run_id
+        if before is None and parent is not None:
+            self._children.setdefault(parent, []).append(run.run_id)
+        more = own_ledger(run) if before is None else ahead(before, run)
+        if more == _NOTHING:
+            return
+        while parent is not None:
+            self._below[parent] = self._below.get(parent, _NOTHING).plus(more)
+            above = self.runs.get(parent)
+            parent = above.header.parent_run_id if above else None
+
+    def has_children(self, run_id: RunId) -> bool:
+        """Whether a run opened others."""
+        return run_id in self._children
+
+    def _steered(self, run: RunState) -> RunState:
+        root = self.runs.get(run.header.root_run_id)
+        return run if root is None else run.steered(root)
+
+    def _steer(self, root: RunState) -> None:
+        """Give the wheel of the runs below to whoever has that of the run at the top."""
+        for run in list(self.tree(root.run_id)):
+            if run is not root:
+                self.runs[run.run_id] = run.steered(root)
 
     @property
     def open_runs(self) -> tuple[RunState, ...]:
@@ -90,12 +197,14 @@ class SessionState:
 
         `run` may be ahead of the state that is kept here, or not be in it yet.
         """
+        accounts = self.accounts(run)
+        ledger = self.ledger(run) if run.run_id in self._below else None
         if run.header.parent_run_id is not None:
-            return RunView(run)
+            return RunView(run, ledger=ledger, accounts=accounts, runs=self.runs)
         before = self._before.get(run.run_id, self._history)
         alone = not self._open or (len(self._open) == 1 and run.run_id in self._open)
         pending = () if alone else self._pending_elsewhere(run.run_id)
-        return RunView(run, before.messages, before.digest, pending)
+        return RunView(run, before.messages, before.digest, pending, ledger, accounts, self.runs)
 
     def _pending_elsewhere(self, run_id: RunId) -> tuple[PendingAction, ...]:
         return tuple(
@@ -117,3 +226,44 @@ class SessionState:
             return
         self._turns[run.run_id] = turn
         self._history = self._history.then(turn)
+
+
+_NOTHING: Final = Ledger()
+
+
+def own_ledger(run: RunState) -> Ledger:
+    """Give what a run consumed itself."""
+    return Ledger(run.spent, run.flow.started if run.flow else 0)
+
+
+def ahead(before: RunState, run: RunState) -> Ledger:
+    """Give what a run consumed itself since it was `before`."""
+    spent = _NOTHING.spent if run.spent is before.spent else run.spent.since(before.spent)
+    return Ledger(spent, own_ledger(run).steps - own_ledger(before).steps)
+
+
+def is_held(run: RunState, runs: Mapping[RunId, RunState], now: datetime) -> bool:
+    """Whether a run that another one opened can only advance once a human answers, in time."""
+    if run.outcome is not None:
+        return False
+    flow = run.flow
+    if flow is None:
+        unsettled = [call for call in run.table if not call.is_settled]
+        return bool(unsettled) and all(_waits(call, runs, now) for call in unsettled)
+    if any(line.stage == "split" and flow.can_meet(line) for line in flow.lines.values()):
+        return False
+    calls = [
+        run.call(flow.next_call(line)[0] if line.stage == "due" else line.call_id)
+        for line in flow.active()
+    ]
+    return bool(calls) and all(call is not None and _waits(call, runs, now) for call in calls)
+
+
+def _waits(call: Call, runs: Mapping[RunId, RunState], now: datetime) -> bool:
+    if call.open_inquiries:
+        return True
+    if call.awaits_answer:
+        limit = call.question.expire_at if call.question else None
+        return limit is None or now < limit
+    child = runs.get(call.child_run_id) if call.child_run_id and not call.is_settled else None
+    return child is not None and is_held(child, runs, now)

@@ -16,7 +16,7 @@ from loom_ia.core.state.calls import QuestionKind
 from loom_ia.core.state.run import FinalizingReason, StepEffect
 
 Verdict: TypeAlias = Literal["granted", "rejected", "expired"]
-ToolOutcome: TypeAlias = Literal["ok", "error", "unknown"]
+ToolOutcome: TypeAlias = Literal["ok", "error", "unknown", "stopped"]
 
 
 class Approval(Value):

@@ -101,7 +101,10 @@ class ModelCall:
         if more is not None:
             prices = self._prices(more)
             run = run.paid(more, prices.cost(more) if prices else 0.0)
-        return self.paid and must_stop(run, self.context.program.plan)
+        if not self.paid:
+            return False
+        view = self.context.pen.log.state.view(run)
+        return must_stop(view, self.context.program.plan)
 
     def _left(self, passage: Passage, error: ModelError | None) -> None:
         context, spec = self.context, self.spec

@@ -93,7 +93,7 @@ def _give_up(call: ModelCall, error: ModelError, started: float) -> None:
     plan = context.program.plan
     successor = _successor(plan, model, error)
     if call.is_too_dear():
-        context.stage(*told(context.run, plan))
+        context.stage(*told(context.pen.view(), plan))
         successor = None
     if successor is None:
         _fail(context, model, f"model.{error.kind}", error, started)

@@ -152,14 +152,16 @@ class Encoder:
 def with_params(body: dict[str, Any], request: ModelRequest) -> JsonObject:
     """Put what the engine asks and what `params` ask together, where they meet.
 
-    The shape of the answer joins what `output_config` says. A call that cannot think is made
-    without `thinking`: one that must call a tool, and one that goes on with the tools of another
-    model, on a budget of thoughts that this one did not begin.
+    The shape of the answer and the effort join what `output_config` says. A call that cannot think
+    is made without `thinking`: one that must call a tool, and one that goes on with the tools of
+    another model, on a budget of thoughts that this one did not begin.
     """
     settled = dict(body)
     if request.output_schema is not None:
         shape = {"type": "json_schema", "schema": followed(request.output_schema)}
-        settled["output_config"] = {**_section(body, "output_config"), "format": shape}
+        settled["output_config"] = {**_section(settled, "output_config"), "format": shape}
+    if request.effort is not None:
+        settled["output_config"] = {**_section(settled, "output_config"), "effort": request.effort}
     if not _may_think(body):
         settled.pop("thinking", None)
     return settled

@@ -40,6 +40,11 @@ class ChatModel(OpenAIModel):
         can = spec.capabilities.model_copy(update={"tool_result_media": False})
         super().__init__(spec.model_copy(update={"capabilities": can}), access)
 
+    async def body(self, request: ModelRequest) -> JsonObject:
+        """Write the body that a request is sent as; what it says of effort replaces `params`."""
+        body = await super().body(request)
+        return body if request.effort is None else {**body, "reasoning_effort": request.effort}
+
     def write(self, request: ModelRequest, turns: list[Turn], contents: Contents) -> JsonObject:
         """Write the body of a request."""
         return Encoder(self.spec, request, contents).body(turns)

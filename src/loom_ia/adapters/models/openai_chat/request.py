@@ -114,7 +114,9 @@ class Encoder:
 
     def _result(self, result: Result) -> JsonValue:
         text = "\n".join(part.text for part in result.parts if isinstance(part, Text))
-        if result.is_error:
+        if result.is_marker and not result.is_error:
+            text = ""  # which this API takes, and which is what the tool gave
+        elif result.is_error:
             text = prompt_text(self.request.language, "failed_result", text=text)
         return {"role": "tool", "tool_call_id": result.call_id, "content": text}
 

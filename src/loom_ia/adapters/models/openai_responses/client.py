@@ -7,7 +7,12 @@ from typing import Any, ClassVar
 from loom_ia.adapters.models.client import Reader
 from loom_ia.adapters.models.faults import fault_of, model_error
 from loom_ia.adapters.models.files import Contents
-from loom_ia.adapters.models.openai_responses.request import SHARED_KEYS, Encoder, completed
+from loom_ia.adapters.models.openai_responses.request import (
+    SHARED_KEYS,
+    Encoder,
+    completed,
+    with_effort,
+)
 from loom_ia.adapters.models.openai_responses.stream import ResponsesReader
 from loom_ia.adapters.models.openai_sdk import OpenAIModel
 from loom_ia.adapters.models.turns import Turn
@@ -41,7 +46,8 @@ class ResponsesModel(OpenAIModel):
         """Write the body that a request is sent as, `params` completing what it has of ours."""
         shared = {key: value for key, value in request.params.items() if key in SHARED_KEYS}
         rest = {key: value for key, value in request.params.items() if key not in SHARED_KEYS}
-        return completed(await super().body(replace(request, params=rest)), shared)
+        body = completed(await super().body(replace(request, params=rest)), shared)
+        return body if request.effort is None else with_effort(body, request.effort)
 
     def write(self, request: ModelRequest, turns: list[Turn], contents: Contents) -> JsonObject:
         """Write the body of a request."""

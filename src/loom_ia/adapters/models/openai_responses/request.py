@@ -25,7 +25,7 @@ from loom_ia.adapters.models.turns import (
 )
 from loom_ia.core.json import JsonObject, JsonValue
 from loom_ia.core.model.models import ModelSpec
-from loom_ia.core.model.request import ModelRequest
+from loom_ia.core.model.request import Effort, ModelRequest
 from loom_ia.core.model.tooling import ToolSpec
 from loom_ia.core.prompts import prompt_text
 
@@ -148,6 +148,12 @@ def completed(body: JsonObject, shared: Mapping[str, JsonValue]) -> JsonObject:
             case ours, _:
                 both[key] = ours
     return {**body, **both}
+
+
+def with_effort(body: JsonObject, effort: Effort) -> JsonObject:
+    """Say how much to think, in the place of what `params` say of it."""
+    said = body.get("reasoning")
+    return {**body, "reasoning": {**(said if isinstance(said, dict) else {}), "effort": effort}}
 
 
 def _uttered(turn: AssistantTurn, given: set[str]) -> Iterator[JsonObject]:

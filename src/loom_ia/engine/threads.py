@@ -1,4 +1,4 @@
-"""Threads of the tools: where code that may block runs, and nothing else.
+"""Threads of tools and steps: where code that may block runs, and nothing else.
 
 They are apart from the event loop's own pool, so that slow tools starve nothing else, and they
 are daemons, so that a tool that never returns does not keep the interpreter from ending. A thread
@@ -143,7 +143,7 @@ def _was_cancelled_twice() -> bool:
 
 
 tool_threads: Final = Threads()
-"""The threads that every tool of the process shares."""
+"""The threads that every tool and step of the process shares."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=tool_threads.reset)

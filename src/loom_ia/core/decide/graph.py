@@ -1,0 +1,283 @@
+"""What happens next in the run of a graph: read this one function.
+
+A step that failed ends the run, once what runs beside it is stopped, unless another step takes
+over. Each line then goes on by itself: a step that is due is looked at by the hooks and called, a
+step that ended is looked at and routed, branches meet. What only writes facts goes first; then one
+thing that runs code of the user; then the steps that are running are waited for.
+
+The function is total: any prefix of any journal has a next move.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from loom_ia.core.decide.calls import Fates, decide_call, launch, openings
+from loom_ia.core.decide.closing import completed, failed, is_out_of_time
+from loom_ia.core.decide.effects import (
+    AskApprover,
+    Effect,
+    Emit,
+    Finished,
+    Meet,
+    Move,
+    Review,
+    Route,
+    RunSteps,
+    StopSteps,
+    Wait,
+)
+from loom_ia.core.decide.limits import steps_left
+from loom_ia.core.events.envelope import Payload
+from loom_ia.core.events.graph import GraphRouted
+from loom_ia.core.events.tool import ToolCalled
+from loom_ia.core.model.messages import Message
+from loom_ia.core.plan import GraphPlan
+from loom_ia.core.state.calls import Call
+from loom_ia.core.state.flow import Flow, Line
+from loom_ia.core.state.run import GRAPH_FAILURE, RunState
+from loom_ia.core.state.session import RunView
+
+NO_FALLBACK: Final = frozenset({"Blocked", "BudgetExhausted", "UnknownEffect"})
+"""Failures after which no other step takes over."""
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What was found on the lines."""
+
+    facts: list[Payload] = field(default_factory=list[Payload])
+    called: list[ToolCalled] = field(default_factory=list[ToolCalled])
+    effect: Effect | None = None
+    running: list[Call] = field(default_factory=list[Call])
+    held: list[Call] = field(default_factory=list[Call])
+    until: datetime | None = None
+    failure: Payload | None = None
+    starting: int = 0
+
+
+def decide_graph(view: RunView, plan: GraphPlan, now: datetime) -> Move:
+    """Give the next move of the run of a graph."""
+    run, flow = view.run, view.run.flow
+    if run.outcome is not None:
+        return Finished()
+    if not run.understood or flow is None:  # a fact of a newer version: only read it
+        return Wait(None)
+    found = _Findings()
+    if is_out_of_time(run, plan.timeout, now):
+        found.failure = _failed(
+            run, "RunTimeout", f"it was driven for more than {plan.timeout:g} s"
+        )
+    else:
+        for line in flow.lines.values():
+            _advance(line, view, flow, plan, now, found)
+    found.running = [call for call in run.table if _is_running(call, run)]
+    if found.failure is not None:
+        return _stop_or(found.running, Emit((found.failure,)))
+    if flow.is_over:
+        return _stop_or(found.running, Emit((completed(run, _answer(flow)),)))
+    return _move(found, view, plan)
+
+
+def _move(found: _Findings, view: RunView, plan: GraphPlan) -> Move:
+    if found.facts or found.called:
+        called = tuple(found.called)
+        return Emit((*found.facts, *called), openings(called, view))
+    if found.effect is not None:
+        return found.effect
+    if found.running or found.until is not None:
+        acts = any(_acts(call, plan) for call in found.running)
+        return RunSteps(tuple(found.running), acts, found.until)
+    asked = tuple(call for call in found.held if call.awaits_answer)
+    if plan.inline_approver and asked:
+        return AskApprover(asked)
+    return Wait(None)
+
+
+def _advance(
+    line: Line, view: RunView, flow: Flow, plan: GraphPlan, now: datetime, found: _Findings
+) -> None:
+    match line.stage:
+        case "due":
+            _start(line, view, flow, plan, found)
+        case "called":
+            _follow(line, view, plan, now, found)
+        case "done":
+            _leave(line, view, plan, found)
+        case "split":
+            if found.effect is None and flow.can_meet(line):
+                found.effect = _meeting(line, view.run, flow)
+        case "ended":
+            pass
+
+
+def _start(line: Line, view: RunView, flow: Flow, plan: GraphPlan, found: _Findings) -> None:
+    """Call the step that is due: limits first, then the hooks, then the call."""
+    run = view.run
+    call_id, _ = flow.next_call(line)
+    asked = run.call(call_id)
+    if asked is not None and asked.awaits_answer:
+        found.held.append(asked)
+        return
+    if _is_over_limit(line, flow, found):
+        return
+    if found.failure is None:
+        found.failure = _limit(line, view, flow, plan, found.starting)
+    if found.failure is not None:
+        return
+    if line.reviewed < plan.before:
+        found.effect = found.effect or Review(line, call_id, after=False)
+        return
+    found.starting += 1
+    facts = plan.tools.get(line.step)
+    if facts is None:
+        found.failure = _failed(run, "StepNotFound", f"there is no step {line.step!r}", line.step)
+        return
+    found.called.append(launch(asked or Call(call_id, line.step, {}), run, plan))
+
+
+def _is_over_limit(line: Line, flow: Flow, found: _Findings) -> bool:
+    """Whether as many items of the same list run as may at once."""
+    parent = flow.lines.get("/".join(line.path.split("/")[:-1])) if line.path else None
+    if parent is None or parent.mapped is None:
+        return False
+    busy = sum(1 for b in flow.branches_of(parent) if b.stage in ("called", "done"))
+    starting = sum(1 for fact in found.called if _is_item(fact, parent))
+    return busy + starting >= parent.mapped.limit
+
+
+def _is_item(fact: ToolCalled, parent: Line) -> bool:
+    return fact.call_id.startswith(parent.branch_path(0)[:-1])
+
+
+def _limit(line: Line, view: RunView, flow: Flow, plan: GraphPlan, starting: int) -> Payload | None:
+    count = (flow.segment if plan.per_segment else flow.started) + starting
+    if count >= plan.max_iterations:
+        text = f"it started {count} steps, as many as max_iterations lets it"
+        return _failed(view.run, "MaxIterationsExceeded", text, line.step)
+    left = steps_left(view)
+    if left is not None and left <= starting:
+        return _failed(view.run, "BudgetExhausted", "the step budget is exhausted", line.step)
+    return None
+
+
+def _follow(line: Line, view: RunView, plan: GraphPlan, now: datetime, found: _Findings) -> None:
+    """Go on with the step that was called: it runs, waits, is tried again, or failed."""
+    run = view.run
+    call = run.call(line.call_id)
+    if call is None or _is_running(call, run):
+        return
+    if call.open_inquiries:
+        found.held.append(call)
+    elif call.failure is not None:
+        _take_over(line, call, run, plan, found)
+    elif call.parked and not call.child_run_id:
+        if call.retry_at is not None and now < call.retry_at:
+            found.until = min(found.until or call.retry_at, call.retry_at)
+        else:
+            found.called.append(launch(call, run, plan))
+    else:
+        fates = Fates()
+        decide_call(call, view, plan, now, fates)
+        found.facts += fates.facts
+        found.called += [launch(due, run, plan) for due in fates.launches]
+        found.held += fates.held
+        found.failure = found.failure or fates.failure
+
+
+def _take_over(line: Line, call: Call, run: RunState, plan: GraphPlan, found: _Findings) -> None:
+    """Let another step run in the place of one that failed, or fail the run."""
+    failure, facts = call.failure, plan.tools.get(call.name)
+    if failure is None:
+        return
+    item = _item_of(line, run)
+    if item is not None and item.mapped is not None and item.mapped.collects_errors:
+        found.facts.append(_routed(line, run, source=(call.name,), ended=True, error=failure.error))
+    elif facts is not None and facts.fallback and failure.error_type not in NO_FALLBACK:
+        found.facts.append(
+            _routed(line, run, source=(call.name,), to=(facts.fallback,), label="fallback")
+        )
+    elif found.failure is None:
+        found.failure = _failed(run, failure.error_type, failure.error, call.name, failure.key)
+
+
+def _leave(line: Line, view: RunView, plan: GraphPlan, found: _Findings) -> None:
+    """Go on from a step that ended: what it asked is answered, hooks let it pass, it is routed."""
+    run = view.run
+    call = run.call(line.call_id)
+    if call is not None and call.awaits_answer:
+        found.held.append(call)
+        return
+    if line.call_id and line.reviewed < plan.after:
+        found.effect = found.effect or Review(line, line.call_id, after=True)
+        return
+    if _item_of(line, run) is not None:
+        found.facts.append(_routed(line, run, source=(line.step,), ended=True))
+        return
+    found.effect = found.effect or Route(line)
+
+
+def _meeting(line: Line, run: RunState, flow: Flow) -> Effect:
+    """Let branches meet, once those that come too late are stopped."""
+    branches = flow.branches_of(line)
+    late = tuple(
+        call
+        for call in run.table
+        if _is_running(call, run)
+        and any(call.call_id.startswith(f"{branch.path}/") for branch in branches)
+    )
+    return StopSteps(late) if late else Meet(line, branches)
+
+
+def _item_of(line: Line, run: RunState) -> Line | None:
+    """Give the line that split over a list, of which this one is an item."""
+    if not line.path or run.flow is None:
+        return None
+    parent = run.flow.lines.get("/".join(line.path.split("/")[:-1]))
+    return parent if parent is not None and parent.mapped is not None else None
+
+
+def _is_running(call: Call, run: RunState) -> bool:
+    return call.output is None and call.launched_in == run.drive_id
+
+
+def _acts(call: Call, plan: GraphPlan) -> bool:
+    facts = plan.tools.get(call.name)
+    return facts is None or facts.side_effects != "none"
+
+
+def _stop_or(running: list[Call], move: Emit) -> Move:
+    return StopSteps(tuple(running)) if running else move
+
+
+def _failed(run: RunState, error: str, text: str, step: str = "", key: str = "") -> Payload:
+    return failed(run, f"{GRAPH_FAILURE}{error}", text, step=step, key=key)
+
+
+def _routed(
+    line: Line,
+    run: RunState,
+    *,
+    source: tuple[str, ...],
+    to: tuple[str, ...] = (),
+    label: str = "",
+    ended: bool = False,
+    error: str = "",
+) -> GraphRouted:
+    n = (run.flow.routes if run.flow else 0) + 1
+    return GraphRouted(
+        n=n, line=line.path, source=source, to=to, label=label, ended=ended, error=error
+    )
+
+
+def _answer(flow: Flow) -> Message:
+    output = flow.main.values.get("output")
+    return Message.text("assistant", output if isinstance(output, str) else "")
+
+
+def lines_below(flow: Flow, line: Line) -> Iterator[Line]:
+    """Give the lines that a split began, those of their own splits included."""
+    for branch in flow.branches_of(line):
+        yield branch
+        yield from lines_below(flow, branch)
