@@ -23,7 +23,7 @@ from loom_ia.core.model import (
 )
 from loom_ia.core.model.budget import Budget
 from loom_ia.core.state import Status
-from loom_ia.engine.perform.attempts import _delay
+from loom_ia.engine.perform.attempt import wait_after
 from tests.engine.chain import Talker, asks, chain, course, down, of
 from tests.engine.leaping import elapsed, leaping
 from tests.engine.world import Gate, Hand, Told, World, run, running, settle, text_of
@@ -45,7 +45,7 @@ def test_the_wait_grows_up_to_its_limit_and_is_drawn_in_its_upper_half(
     """`initial_delay` × `multiplier`^(n - 1), at most `max_delay`, times a half to one."""
     monkeypatch.setattr(random, "random", lambda: drawn)
     rule = Retry(max_attempts=10, initial_delay=1, multiplier=2, max_delay=7)
-    assert _delay(rule, attempt, down()) == seconds
+    assert wait_after(rule, attempt, down()) == seconds
 
 
 _RULES = st.builds(
@@ -60,7 +60,7 @@ _RULES = st.builds(
 @given(_RULES, st.integers(1, 1000))
 def test_no_rule_gives_a_wait_out_of_its_bounds(rule: Retry, attempt: int) -> None:
     """However large the numbers, between half of what is due and the limit."""
-    delay = _delay(rule, attempt, down())
+    delay = wait_after(rule, attempt, down())
     if attempt >= rule.max_attempts:
         assert delay is None
         return
@@ -75,7 +75,7 @@ def test_no_rule_gives_a_wait_out_of_its_bounds(rule: Retry, attempt: int) -> No
 def test_what_the_provider_asks_for_replaces_the_wait(asked: float, delay: float | None) -> None:
     """As it is, without a draw; a wait that is longer than `max_delay` gives the model up."""
     rule = Retry(initial_delay=1, max_delay=7)
-    assert _delay(rule, 1, down(retry_after=asked)) == delay
+    assert wait_after(rule, 1, down(retry_after=asked)) == delay
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_the_provider_asks_for_replaces_the_wait(asked: float, delay: float
 def test_only_what_may_pass_is_retried(kind: ModelErrorKind, is_retried: bool) -> None:
     """Also when the provider names a wait."""
     for retry_after in (None, 1.0):
-        delay = _delay(Retry(), 1, down(kind, retry_after=retry_after))
+        delay = wait_after(Retry(), 1, down(kind, retry_after=retry_after))
         assert (delay is not None) is is_retried
 
 

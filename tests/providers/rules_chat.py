@@ -69,8 +69,9 @@ def _contents(body: Body) -> Iterator[str]:
 
 
 def _stands_alone(message: Mapping[str, Any]) -> bool:
-    """Whether a message says something without any content."""
-    return bool(message.get("tool_calls") or message.get("refusal"))
+    """Whether a message says something without any content; a tool may have given nothing."""
+    gave_nothing = message.get("role") == "tool" and message.get("content") == ""
+    return bool(message.get("tool_calls") or message.get("refusal") or gave_nothing)
 
 
 def _results(body: Body) -> Iterator[str]:

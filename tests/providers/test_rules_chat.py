@@ -95,7 +95,7 @@ FUNCTION = "tools[1].function.parameters"
     ("empty text", [("messages.7.content", "")], "messages[7]: the content is empty"),
     ("blank text", [("messages.0.content", " ")], "messages[0]: the content is empty"),
     ("no content", [("messages.6.content", None)], "messages[6]: the content is empty"),
-    ("empty result", [("messages.3.content", "")], "messages[3]: the content is empty"),
+    ("blank result", [("messages.3.content", " ")], "messages[3]: the content is empty"),
     (
         "empty part",
         [("messages.1.content.0.text", "")],

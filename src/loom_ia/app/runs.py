@@ -23,10 +23,10 @@ from loom_ia.core.model.caller import CallerContext
 from loom_ia.core.model.chunks import ModelChunk
 from loom_ia.core.model.messages import Message
 from loom_ia.core.state.run import RunState
-from loom_ia.engine.driver import Drive
+from loom_ia.engine.driver import Drive, Meter
 from loom_ia.engine.log import Pen, SessionLog
 from loom_ia.engine.perform import LIVE, EffectContext, Performers
-from loom_ia.engine.program import Approver, Program
+from loom_ia.engine.program import AnyProgram, Approver, Program
 from loom_ia.engine.streaming import Feed, LiveItem
 
 _logger = logging.getLogger("loom_ia.app")
@@ -34,6 +34,8 @@ _logger = logging.getLogger("loom_ia.app")
 
 Listener: TypeAlias = Callable[[ModelChunk], None]
 """Told each piece of a model's answer as it comes."""
+Causes: TypeAlias = dict[tuple[RunId, str], BaseException]
+"""The exceptions behind failures, by run and step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ async def open_run(instance: Instance, order: Order) -> Opened:
 async def drive(
     instance: Instance,
     pen: Pen,
-    program: Program,
+    program: AnyProgram,
     *,
     listener: Listener | None = None,
     performers: Performers = LIVE,
@@ -93,19 +95,27 @@ async def drive(
     """Drive a run whose lease is ours until it is over or waits; returns it as written."""
     instance.sit(pen.run_id, pen.log)
     try:
-        return await _drive_seated(instance, pen, program, listener=listener, performers=performers)
+        return await drive_seated(instance, pen, program, listener=listener, performers=performers)
     finally:
         instance.leave(pen.run_id)
 
 
-async def _drive_seated(
+async def drive_seated(
     instance: Instance,
     pen: Pen,
-    program: Program,
+    program: AnyProgram,
     *,
     listener: Listener | None = None,
     performers: Performers = LIVE,
+    causes: Causes | None = None,
+    meter: Meter | None = None,
+    token: Callable[[RunId, str, str], None] | None = None,
 ) -> RunState:
+    """Drive a run from the seat that was taken for it; returns it as written.
+
+    `causes` is filled with the exceptions behind failures of steps, `meter` counts the steps that
+    start, `token` is shown pieces of text of steps.
+    """
     run_id, log = pen.run_id, pen.log
     interrupt = instance.driven[run_id].interrupt
     context = EffectContext(
@@ -113,11 +123,13 @@ async def _drive_seated(
         program=program,
         worker_id=instance.worker_id,
         chunk=listener,
+        token=token,
         strays=instance.strays,
+        causes={} if causes is None else causes,
     )
     instance.heart.watch(run_id, log, interrupt)
     try:
-        return await Drive(context, instance.pilot, interrupt, performers).run()
+        return await Drive(context, instance.pilot, interrupt, performers, meter).run()
     except RunMoved:
         moved = log.run(run_id)
         if moved is None:
@@ -175,7 +187,7 @@ async def resume(
         if run.outcome is not None:
             return run
         pen = log.pen(run_id, pilot.may_write)
-        return await _drive_seated(instance, pen, program, listener=listener)
+        return await drive_seated(instance, pen, program, listener=listener)
     finally:
         instance.leave(run_id)
 

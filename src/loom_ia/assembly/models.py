@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import cast
 
 from loom_ia.assembly.backends import BACKENDS, factory
+from loom_ia.assembly.keys import is_key
 from loom_ia.config.load import LoadedConfig, PriceList
 from loom_ia.config.places import key_path
 from loom_ia.core.errors import ConfigError, Problem
@@ -72,7 +73,7 @@ class Models:
             )
             path = ("models", position, "api_key_env")
             problems.append(self._loaded.problem(path, template, name=spec.api_key_env))
-        elif key is not None and not (key.isascii() and key.isprintable() and key == key.strip()):
+        elif key is not None and not is_key(key):
             template = (
                 "the variable {name} holds what is no key: there is a blank at an end, an end of "
                 "line or a letter with an accent in it"

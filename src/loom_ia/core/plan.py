@@ -62,7 +62,7 @@ class StepFacts:
     """A step of a graph as a decision sees it; the words are those of tools.
 
     `fallback` is the step that runs instead when this one fails. A step with a `join` is where
-    branches end. One that is `delegated` is a run of its own.
+    branches end. `bubbles` tells whether it waits with the run that it opened.
     """
 
     name: str
@@ -72,6 +72,7 @@ class StepFacts:
     on_unknown: OnUnknown = "error"
     fallback: str = ""
     join: Join | None = None
+    bubbles: bool = True
     approval: ApprovalMode = "never"
 
     @property

@@ -5,10 +5,11 @@ configured number, lets nothing through during the cooldown, and then one call a
 succeeds closes it, one that fails opens it again.
 """
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 
-from loom_ia.core.errors import ModelErrorKind
+from loom_ia.core.errors import ModelError, ModelErrorKind
 from loom_ia.core.model.models import CircuitBreaker, ModelSpec
 from loom_ia.core.spans import span
 
@@ -18,6 +19,10 @@ COUNTED: Final[frozenset[ModelErrorKind]] = frozenset(
 """The kinds that tell that the provider is ill; after any other one it answered well enough."""
 
 Passage: TypeAlias = Literal["free", "trial"]
+OnOpened: TypeAlias = Callable[[int, float, ModelError], None]
+"""Told of a circuit that opens: after how many failures, for how long, and the last of them."""
+
+T = TypeVar("T")
 
 
 class Circuit:
@@ -75,3 +80,32 @@ class Circuits(dict[str, Circuit]):
         if circuit is None:
             circuit = self[spec.id] = Circuit(spec.circuit_breaker)
         return circuit
+
+
+async def through(
+    circuit: Circuit,
+    spec: ModelSpec,
+    now: Callable[[], datetime],
+    call: Callable[[], Awaitable[T]],
+    opened: OnOpened | None = None,
+) -> T:
+    """Call a model through its circuit, which learns how that ends.
+
+    Raises `ModelError` of the kind `unavailable` when the model is left alone.
+    """
+    passage = circuit.enter(now())
+    if passage is None:
+        template = "{model} failed too often and is left alone for a while"
+        raise ModelError("unavailable", template, model=spec.id)
+    try:
+        answered = await call()
+    except ModelError as error:
+        rule = spec.circuit_breaker
+        if circuit.leave(passage, error.kind, now()) and rule and opened is not None:
+            opened(circuit.failures, rule.cooldown, error)
+        raise
+    except BaseException:
+        circuit.abandon(passage)
+        raise
+    circuit.leave(passage, None, now())
+    return answered

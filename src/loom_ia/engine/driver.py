@@ -4,7 +4,8 @@ This loop is the whole engine. It never acts on a fact that is not written, neve
 run is not ours, and refuses to turn without advancing.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from loom_ia.core.decide import decide
 from loom_ia.core.decide.closing import timed_out
@@ -15,24 +16,35 @@ from loom_ia.core.decide.effects import (
     Emit,
     Finished,
     RunCalls,
+    RunSteps,
+    StopSteps,
     Wait,
 )
 from loom_ia.core.errors import InternalError
-from loom_ia.core.plan import AgentPlan
+from loom_ia.core.ids import RunId
+from loom_ia.core.model.sizes import Sizes
+from loom_ia.core.plan import Plan
 from loom_ia.core.state.run import RunState
 from loom_ia.engine.interrupt import Interrupt
 from loom_ia.engine.lease import Pilot
-from loom_ia.engine.perform import LIVE, EffectContext, Performers
+from loom_ia.engine.perform import LIVE, EffectContext, Performers, children
+from loom_ia.engine.perform.context import SeenCalls
+from loom_ia.engine.perform.steps import land, stop_steps
+from loom_ia.engine.program import AnyProgram
 
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """One drive of one run, whose lease is already ours."""
+    """One drive of one run, whose lease is already ours, and of the runs that it opens.
+
+    `meter` is told of the steps that start, and gives how many more may.
+    """
 
     context: EffectContext
     pilot: Pilot
     interrupt: Interrupt = field(default_factory=Interrupt)
     performers: Performers = LIVE
+    meter: "Meter | None" = None
 
     async def run(self) -> RunState:
         """Advance the run until it is over or waits; returns it as written.
@@ -40,28 +52,42 @@ class Drive:
         Raises `ClaimConflict` when another driver took it, `RunMoved` when it was closed elsewhere
         and `InternalError` when it does not advance.
         """
+        context = replace(self.context, drive_below=self.drive_below)
+        try:
+            return await replace(self, context=context).turn()
+        finally:
+            if context.flight:
+                await land(context)
+
+    async def turn(self) -> RunState:
+        """Decide, write, act, until the run is over or waits."""
         pen = self.context.pen
         plan = self.context.program.plan
         clock = pen.log.clock
         while True:
             view = pen.view()
+            if self.meter is not None:
+                view = view._replace(steps_left=self.meter.left)
             before = view.run
             move = decide(view, plan, clock.now())
             match move:
                 case Finished():
-                    await pen.commit(sync=True)
+                    await pen.commit(sync=not self._is_below)
                     return pen.run
                 case Wait():
-                    pen.stage(self.pilot.hand_back(clock.now()))
-                    await pen.commit(sync=True)
+                    if not self._is_below:
+                        pen.stage(self.pilot.hand_back(clock.now()))
+                    await pen.commit(sync=not self._is_below)
                     return pen.run
-                case Emit(facts):
-                    pen.stage(*facts)
-                case CallModel() | RunCalls() | AskApprover():
-                    await pen.commit(sync=_must_flush(move))
+                case Emit():
+                    await self._emit(move)
+                case effect:
+                    await pen.commit(sync=_must_flush(effect))
                     if not view.is_same(pen.view()):
                         continue  # somebody else wrote: decide again
-                    await self._perform(move, plan)
+                    await self._perform(effect, plan)
+                    if isinstance(effect, RunSteps):
+                        continue  # an end that waits for others is not told, nor is a wait
             if pen.run is before:
                 raise InternalError(
                     "run {run_id} does not advance on {move}",
@@ -69,7 +95,42 @@ class Drive:
                     move=type(move).__name__,
                 )
 
-    async def _perform(self, effect: Effect, plan: AgentPlan) -> None:
+    @property
+    def _is_below(self) -> bool:
+        return self.context.run.header.parent_run_id is not None
+
+    async def _emit(self, move: Emit) -> None:
+        pen = self.context.pen
+        if not move.opens:
+            pen.stage(*move.facts)
+        else:
+            before = pen.run
+            begun = await children.opened(move.opens, self.context)
+            if pen.run is not before:
+                return  # somebody else wrote: decide again
+            pen.stage(*move.facts)
+            children.stage(begun, self.context)
+        if self.meter is not None:
+            started = pen.run.flow.started if pen.run.flow else 0
+            self.meter.read(self.context.run.run_id, started)
+
+    async def drive_below(
+        self, above: EffectContext, run_id: RunId, program: AnyProgram
+    ) -> RunState:
+        """Drive a run that this one opened."""
+        pen = above.pen.log.pen(run_id, self.pilot.may_write)
+        context = replace(
+            above,
+            pen=pen,
+            program=program,
+            flight={},
+            seen_calls=SeenCalls(),
+            sizes=Sizes(),
+            drive_below=self.drive_below,
+        )
+        return await replace(self, context=context, interrupt=Interrupt()).run()
+
+    async def _perform(self, effect: Effect, plan: Plan) -> None:
         pen = self.context.pen
         deadline = None
         if plan.timeout is not None:
@@ -79,9 +140,20 @@ class Drive:
             lambda: self.performers.perform(effect, self.context), deadline=deadline
         )
         if reason == "deadline" and pen.run.is_open and pen.run.answer is None:
-            pen.stage(timed_out(pen.run, plan.timeout))
+            if pen.run.flow is None:
+                pen.stage(timed_out(pen.run, plan.timeout))
+            else:
+                await self._end_late()
         elif reason is not None and pen.run.is_open:
             pen.confirm()
+
+    async def _end_late(self) -> None:
+        """Stop the steps of a graph that is out of time; the next decision fails it."""
+        context = self.context
+        await land(context)
+        run = context.run
+        running = tuple(c for c in run.table if c.output is None and c.launched_in == run.drive_id)
+        await stop_steps(StopSteps(running), context)
 
 
 def _must_flush(effect: Effect) -> bool:
@@ -89,5 +161,20 @@ def _must_flush(effect: Effect) -> bool:
     match effect:
         case CallModel() | AskApprover():
             return True
-        case RunCalls():
+        case RunCalls() | RunSteps():
             return effect.acts
+        case _:
+            return False
+
+
+class Meter(Protocol):
+    """Budgets of steps that runs of this process share."""
+
+    @property
+    def left(self) -> int | None:
+        """How many steps may still be started, None for no limit."""
+        ...
+
+    def read(self, run_id: RunId, started: int) -> None:
+        """Charge what a run started since the last time; `started` counts all of it."""
+        ...

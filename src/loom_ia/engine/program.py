@@ -1,15 +1,24 @@
 """A plan with its bindings: everything that driving a run needs and a decision must not see."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
-from loom_ia.core.json import JsonObject
-from loom_ia.core.plan import AgentPlan
+from loom_ia.core.events.envelope import Payload
+from loom_ia.core.events.run import RunStarted
+from loom_ia.core.ids import CallId, RunId
+from loom_ia.core.json import JsonObject, JsonValue
+from loom_ia.core.model.changes import Change
+from loom_ia.core.model.content import ToolOutput
+from loom_ia.core.model.usage import Usage
+from loom_ia.core.plan import AgentPlan, GraphPlan
 from loom_ia.core.ports.artifacts import ArtifactStore
 from loom_ia.core.ports.idempotency import IdempotencyStore
 from loom_ia.core.ports.models import ModelClient
 from loom_ia.core.ports.tools import Tool
+from loom_ia.core.state.calls import AskedAt, Call, EffectPhase, Inquiry, QuestionKind
+from loom_ia.core.state.flow import Line, Mapped
+from loom_ia.core.state.run import RunState
 from loom_ia.core.views.result import PendingApproval
 from loom_ia.engine.breaker import Circuits
 
@@ -52,3 +61,194 @@ class Program:
     idempotency: IdempotencyStore | None = None
     circuits: Circuits = field(default_factory=Circuits)
     captures_exchanges: bool = False
+
+
+# -- graphs ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a step, or a hook, wants to know: see `approval.requested` for the fields."""
+
+    key: str
+    asked: AskedAt
+    kind: QuestionKind = "input"
+    payload: JsonValue = None
+    answer_schema: JsonValue = None
+    into: str = ""
+    expires_in: float | None = None
+    tool: str = ""
+    tool_call_id: str = ""
+    position: int = 0
+    starts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A step ended: what it does to the state, and the route that it chose, if it did.
+
+    With `questions` it waits for their answers: before it runs again, or before its router is
+    asked. `again` tells which.
+    """
+
+    changes: tuple[Change, ...] = ()
+    goto: JsonValue = None
+    usage: Usage | None = None
+    questions: tuple[Asked, ...] = ()
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A step, a hook or a router failed: `error` names the kind of the failure.
+
+    `cause` is the exception, for whoever drives the run. The step is tried again in `retry_in`
+    seconds, if that is given. `is_unknown` tells that its effect may have happened.
+    """
+
+    error: str
+    text: str
+    key: str = ""
+    cause: BaseException | None = None
+    changes: tuple[Change, ...] = ()
+    retry_in: float | None = None
+    is_unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """Where a line goes on; several targets are branches. `over` splits it over a list."""
+
+    to: tuple[str, ...]
+    inputs: tuple[JsonObject, ...] = ()
+    label: str = ""
+    over: Mapped | None = None
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Hooks let a step pass: the first `passed` of them; one of them may ask, or end the run."""
+
+    passed: int
+    changes: tuple[Change, ...] = ()
+    question: Asked | None = None
+    stops: bool = False
+
+
+class StepWork(Protocol):
+    """What a step that runs may do: read what is known of it, and record its effects."""
+
+    @property
+    def call(self) -> Call:
+        """The step as it is now."""
+        ...
+
+    @property
+    def line(self) -> Line:
+        """The line that it is on."""
+        ...
+
+    @property
+    def run(self) -> RunState:
+        """The run as it is now."""
+        ...
+
+    @property
+    def usage(self) -> Usage:
+        """What the run and those below it consumed."""
+        ...
+
+    async def record(
+        self, key: str, phase: EffectPhase, position: int, result: JsonValue = None
+    ) -> None:
+        """Write that an effect began or ended; what began is safe before this returns."""
+        ...
+
+    def token(self, text: str) -> None:
+        """Show a piece of text to whoever follows."""
+        ...
+
+
+class Delegate(Protocol):
+    """What a call opens: another run, and what its end is worth to the caller."""
+
+    @property
+    def program(self) -> "AnyProgram":
+        """What drives the run that is opened."""
+        ...
+
+    async def opening(
+        self, call: Call, caller: RunState
+    ) -> "tuple[RunStarted, tuple[Payload, ...]]":
+        """Give the first facts of the run; raises what fails the call."""
+        ...
+
+
+class ToolDelegate(Delegate, Protocol):
+    """What a tool of an agent opens."""
+
+    def output(self, child: RunState) -> ToolOutput:
+        """Give what the model reads of a run that is over."""
+        ...
+
+
+class StepDelegate(Delegate, Protocol):
+    """What a step of a graph opens."""
+
+    @property
+    def bubbles(self) -> bool:
+        """Whether the questions of the run are questions of the graph."""
+        ...
+
+    def ended(
+        self,
+        child: RunState,
+        call: Call,
+        caller: RunState,
+        causes: Mapping[tuple[RunId, str], BaseException],
+    ) -> "Done | Fault":
+        """Give what a run that is over, or that waits and does not bubble, is worth."""
+        ...
+
+
+class Bindings(Protocol):
+    """The code of a graph: everything that its author wrote, called by the performers alone."""
+
+    async def execute(self, work: StepWork) -> Done | Fault:
+        """Run a step once."""
+        ...
+
+    async def route(self, line: Line, run: RunState) -> Routing | Fault:
+        """Ask where a line goes on."""
+        ...
+
+    async def review(
+        self, line: Line, call_id: CallId, run: RunState, usage: Usage, *, after: bool
+    ) -> Passed | Fault:
+        """Ask the hooks about a step that is due, or that ended."""
+        ...
+
+    def meet(self, line: Line, branches: Sequence[Line]) -> Sequence[Change] | Fault:
+        """Merge what branches did."""
+        ...
+
+    def delegate(self, step: str) -> StepDelegate | None:
+        """Give what a step opens, None when it is plain code."""
+        ...
+
+    async def answer(self, run: RunState, call: Call, inquiry: Inquiry | None) -> JsonValue | None:
+        """Ask the function that answers in line; raises what makes the answer unusable."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GraphProgram:
+    """A graph ready to be driven."""
+
+    plan: GraphPlan
+    bindings: Bindings
+    approver: Callable[..., object] | None = None
+
+
+AnyProgram: TypeAlias = Program | GraphProgram

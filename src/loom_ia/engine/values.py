@@ -107,7 +107,7 @@ class JournalStore:
     async def compare_and_set(
         self, ns: str, key: str, expected: bytes | None, value: bytes
     ) -> bool:
-        """Write `value` if the key holds `expected` (None: if it is absent); tell whether it did."""
+        """Write `value` if the key holds `expected` (None: is absent); tell whether it did."""
         place = require_text(ns, key)
         before = None if expected is None else copied(expected)
         change = StoreChange.of(ns, key, copied(value))

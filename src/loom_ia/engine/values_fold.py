@@ -5,7 +5,7 @@ open one what a key held before it changes it, which is also how it knows that a
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, cast
 
 from loom_ia.core.errors import (
     JournalCorrupted,
@@ -38,7 +38,7 @@ def copied(value: object) -> bytes:
     """Give bytes of one's own; raises `TypeError` for anything else than bytes."""
     if not isinstance(value, bytes | bytearray | memoryview):
         raise TypeError(f"a value is bytes, not {type(value).__name__}: encode it first")
-    return bytes(value)
+    return bytes(cast("bytes", value))
 
 
 def not_found(place: Place) -> KeyNotFound:

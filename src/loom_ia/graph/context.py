@@ -33,6 +33,11 @@ class StepContext(Protocol):
     answer: Any
 
     @property
+    def answered(self) -> bool:
+        """Whether an `Ask` of this occurrence was answered, if only by None."""
+        ...
+
+    @property
     def usage(self) -> Usage: ...
 
     async def effect(

@@ -6,10 +6,10 @@ sees what was written before it and nothing of what is written after.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, groupby
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 from uuid import uuid4
 
 from loom_ia.core.errors import OutsideError, text_of, told
@@ -20,6 +20,8 @@ from loom_ia.graph.invocation import Invocation, Origin, arguments_of, asked, fa
 from loom_ia.graph.tool_call import ToolCall, ToolResult
 from loom_ia.graph.tools import ToolHook
 from loom_ia.graph.toolset import Tools, Toolset, toolset
+
+T = TypeVar("T")
 
 _DENIED: Final = "The policy denies this call of {name!r}. Do not try it again."
 _NOT_ALLOWED: Final = "This call of {name!r} is not among those that are allowed."
@@ -62,7 +64,7 @@ class Prepared:
 def checked_hooks(hooks: Sequence[ToolHook]) -> tuple[ToolHook, ...]:
     """Give the hooks. Raises `InvalidGraph` for what is none."""
     for rank, hook in enumerate(hooks):
-        if not isinstance(cast_object(hook), ToolHook):
+        if not isinstance(cast("object", hook), ToolHook):
             raise InvalidGraph(
                 "hooks[{rank}] is {hook!r}: give a ToolHook(pre=…, post=…)", rank=rank, hook=hook
             )
@@ -105,8 +107,11 @@ async def judged(tools: Toolset, call: ToolCall) -> Prepared:
         return Prepared(call, refusal(call, "denied", _DENIED.format(name=call.name)))
     if verdict == "not_allowed":
         return Prepared(call, refusal(call, "not_allowed", _NOT_ALLOWED.format(name=call.name)))
-    _, problem = await arguments_of(tool, call)
-    return Prepared(call, problem, verdict == "ask" or tool.spec.approval == "always")
+    arguments, problem = await arguments_of(tool, call)
+    if problem is not None:
+        return Prepared(call, problem)
+    asks = verdict == "ask" or tool.spec.approval == "always"
+    return Prepared(replace(call, arguments=arguments), asks=asks)
 
 
 async def in_order(
@@ -119,7 +124,8 @@ async def in_order(
 
     def overlaps(ranked: tuple[int, ToolCall]) -> int:
         rank, call = ranked
-        return -1 if tools.tools[call.name].spec.side_effects == "none" else rank
+        tool = tools.get(call.name)
+        return -1 if tool is None or tool.spec.side_effects == "none" else rank
 
     for _, group in groupby(enumerate(calls), overlaps):
         results += await together([execute(call) for _, call in group])
@@ -133,10 +139,13 @@ async def together(work: Sequence[Coroutine[Any, Any, ToolResult]]) -> list[Tool
     tasks = [asyncio.ensure_future(one) for one in work]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        faults = [fault for task in tasks if (fault := _fault_of(task)) is not None]
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+    if faults:
+        raise faults[0]
     return [task.result() for task in tasks]
 
 
@@ -145,6 +154,13 @@ async def conclude(
 ) -> list[ToolResult]:
     """Ask the hooks after the calls about every result, in order."""
     return [await _after(c, r, hooks) for c, r in zip(calls, results, strict=True)]
+
+
+def _unknown(tools: Toolset, name: str) -> str:
+    names = tools.names
+    if not names:
+        return prompt_text("en", "no_tools", name=name)
+    return prompt_text("en", "unknown_tool", name=name, names=", ".join(names))
 
 
 def _settled(item: Prepared) -> ToolResult | None:
@@ -179,3 +195,17 @@ async def _after(call: ToolCall, result: ToolResult, hooks: Sequence[ToolHook]) 
         except Exception as error:  # noqa: BLE001 -- raising is how a hook refuses a result
             result = failed(call, storable_text(text_of(error) or told(error)))
     return result
+
+
+def _fault_of(task: "asyncio.Future[Any]") -> BaseException | None:
+    return task.exception() if task.done() and not task.cancelled() else None
+
+
+def _of_type(value: object, kind: type[T]) -> T:
+    if isinstance(value, kind):
+        return value
+    raise OutsideError(
+        "the hook gave {type}: it gives None or a {kind}",
+        type=type(value).__name__,
+        kind=kind.__name__,
+    )

@@ -68,7 +68,7 @@ def ask_human(
         value = _value(state, response)
         if value is not MISSING:
             return {into: value, response: DELETE}
-        if ctx is not None and ctx.answer is not None:
+        if ctx is not None and ctx.answered:
             return {into: ctx.answer}
         return Ask(prompt, schema=schema, key=response, expires_in=expires_in)
 

@@ -10,7 +10,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from loom_ia.core.errors import (
     OutsideError,
@@ -59,7 +59,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One call of `tool`; `key` is the same whenever this call is launched again."""
+    """One call of `tool`, of arguments that it takes; `key` is the same if it is launched again."""
 
     tool: Tool
     call: ToolCall
@@ -69,10 +69,7 @@ class Invocation:
 
     async def result(self) -> ToolResult:
         """Make the call, within the time that the tool declares."""
-        arguments, problem = await arguments_of(self.tool, self.call)
-        if problem is not None:
-            return problem
-        task = asyncio.ensure_future(self._work(arguments))
+        task = asyncio.ensure_future(self._work())
         try:
             done, _ = await asyncio.wait((task,), timeout=self.tool.spec.timeout)
             if not done:
@@ -86,10 +83,10 @@ class Invocation:
             return failed(self.call, prompt_text("en", "tool_failed", error="CancelledError"))
         return task.result()
 
-    async def _work(self, arguments: JsonObject) -> ToolResult:
+    async def _work(self) -> ToolResult:
         call = self.call
         try:
-            output = await held(self.tool.call(arguments, self._context()))
+            output = await held(self.tool.call(dict(call.arguments), self._context()))
             return _shown(call, output)
         except ToolError as error:
             return failed(call, storable_text(text_of(error)))
@@ -133,15 +130,15 @@ async def arguments_of(tool: Tool, call: ToolCall) -> tuple[JsonObject, ToolResu
         text = prompt_text("en", "unreadable_arguments", text=arguments[INVALID_ARGUMENTS])
         return {}, refusal(call, "invalid_arguments", text)
     try:
-        kept, _ = storable(arguments, "arguments")
-        problem = await held(tool.check(kept)) if isinstance(kept, dict) else "not an object"
+        kept = cast("JsonObject", storable(arguments, "arguments")[0])
+        problem = await held(tool.check(kept))
     except UnstorableValue as error:
         kept, problem = {}, text_of(error)
     except Exception as error:  # noqa: BLE001 -- a check is code of the user
         kept, problem = {}, told(error)
-    if problem is None and isinstance(kept, dict):
+    if problem is None:
         return kept, None
-    text = prompt_text("en", "invalid_arguments", problem=storable_text(problem or ""))
+    text = prompt_text("en", "invalid_arguments", problem=storable_text(problem))
     return {}, refusal(call, "invalid_arguments", text)
 
 

@@ -64,7 +64,9 @@ def pattern(text: str) -> Pattern:
         raise PatternError("the pattern {text!r} has a ( that its end does not close", text=text)
     if not argument:
         raise PatternError(
-            "the pattern {text!r} has no argument: write {name} for every call", text=text, name=name
+            "the pattern {text!r} has no argument: write {name} for every call",
+            text=text,
+            name=name,
         )
     return Pattern(text, glob(name), glob(argument))
 
@@ -72,7 +74,9 @@ def pattern(text: str) -> Pattern:
 def patterns(option: str, texts: Iterable[str], names: Sequence[str]) -> tuple[Pattern, ...]:
     """Read the patterns of `option`, each of which must name one of the tools `names`."""
     if isinstance(texts, str):
-        raise PatternError("{option} is a list of patterns: write [{text!r}]", option=option, text=texts)
+        raise PatternError(
+            "{option} is a list of patterns: write [{text!r}]", option=option, text=texts
+        )
     return tuple(_about(option, text, names) for text in texts)
 
 

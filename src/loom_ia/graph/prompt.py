@@ -25,8 +25,7 @@ SHORTEST_WORD: Final = 4
 """In bytes of UTF-8; a shorter word tells nothing about a subject."""
 
 _TRUNCATED: Final = "[truncated]"
-_JOINERS: Final = "\u200d\ufe0e\ufe0f"
-"""What binds two characters into one, or chooses how the one before is drawn."""
+_JOINER: Final = "\u200d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +62,16 @@ Matcher: TypeAlias = Callable[[Sequence[Skill], str], Sequence[Skill]]
 def match_skills(skills: Sequence[Skill], message: str) -> list[Skill]:
     """Give the skills that `message` is about, the best one first, ties in the order given.
 
-    The score is the share of the words of a skill, in its name and description, that stand in the
-    message, whatever their case; words of up to three bytes count for nothing, nor does the
-    punctuation around a word.
+    The score is the share of the distinct words of a skill, in its name and description, that
+    stand in the message, whatever their case; words of up to three bytes count for nothing, nor
+    does the punctuation around a word.
     """
     said = set(_words(message))
     scores: list[tuple[float, Skill]] = []
     for skill in skills:
-        words = _words(f"{skill.name} {skill.description}")
-        found = sum(word in said for word in words)
-        if found:
-            scores.append((found / len(words), skill))
+        words = set(_words(f"{skill.name} {skill.description}"))
+        if found := words & said:
+            scores.append((len(found) / len(words), skill))
     scores.sort(key=lambda scored: -scored[0])  # stable, hence the order of ties
     return [skill for _, skill in scores]
 
@@ -238,8 +236,10 @@ def _cut(body: str, max_tokens: int) -> str:
 
 def _is_bound(text: str, at: int) -> bool:
     """Whether the characters before and after `at` are drawn as one."""
-    after = text[at]
-    return bool(unicodedata.combining(after)) or after in _JOINERS or text[at - 1] == "\u200d"
+    before, after = text[at - 1], text[at]
+    is_mark = unicodedata.category(after).startswith("M")
+    is_tone = "\U0001f3fb" <= after <= "\U0001f3ff"  # of a skin, after an emoji
+    return is_mark or is_tone or _JOINER in (before, after)
 
 
 def _words(text: str) -> list[str]:

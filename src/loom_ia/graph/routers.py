@@ -169,14 +169,15 @@ def condition(pred: Callable[[Any], bool], if_true: Target, if_false: Target) ->
         Route(_checked(if_true, "condition(if_true=…)"), "true"),
         Route(_checked(if_false, "condition(if_false=…)"), "false"),
     )
+    holds, fails = _own(if_true), _own(if_false)
 
     def router(state: Any) -> Target:
-        return _own(if_true if pred(state) else if_false)
+        return _own(holds if pred(state) else fails)
 
     return _known(router, KnownTargets(routes))
 
 
-def fan_out(  # noqa: PLR0913 -- one keyword for each setting of a split
+def fan_out(
     step: str,
     *,
     over: str,
@@ -211,7 +212,7 @@ def targets_of(then: "Router | Target | None") -> KnownTargets | None:
 
 def declared(targets: Sequence[Target], where: str = "targets=…") -> KnownTargets:
     """Give the targets that an author names for a router of their own."""
-    given: object = targets
+    given = cast("object", targets)
     if not isinstance(given, Sequence) or isinstance(given, str | bytes):
         raise ValueError(f"{where}: it is a list of the names of steps, not {given!r}")
     return KnownTargets(tuple(Route(_checked(target, where)) for target in targets))
@@ -268,7 +269,7 @@ class _Table:
     def of(
         cls, maker: str, subject: str, routes: Mapping[Any, Target], default: Target | Sentinel
     ) -> "_Table":
-        given: object = routes
+        given = cast("object", routes)
         if not isinstance(given, Mapping):
             raise ValueError(f"{maker}(routes=…): it is a mapping of values to targets")
         known = [
@@ -278,7 +279,7 @@ class _Table:
         if default is not MISSING:
             known.append(Route(_checked(default, f"{maker}(default=…)")))
         frozen = {key: _own(target) for key, target in routes.items()}
-        return cls(subject, frozen, default, KnownTargets(tuple(known)))
+        return cls(subject, frozen, _own(default), KnownTargets(tuple(known)))
 
     def target_of(self, value: Any) -> Target:
         """Give the target of a value; raises `RouteError` when there is none."""
@@ -308,7 +309,7 @@ def _keys(value: Any) -> Iterator[Any]:
     if isinstance(value, bool):
         yield "true" if value else "false"
     elif isinstance(value, int):
-        yield int.__str__(value)
+        yield str(int(value))
 
 
 def _label(key: object) -> str:
@@ -322,14 +323,13 @@ def _label(key: object) -> str:
 def _branch(item: object) -> str | Send:
     """Read one target of several."""
     if isinstance(item, Send):
-        step: object = item.step
+        step, values = cast("tuple[object, object]", (item.step, item.input))
         if not isinstance(step, str) or not step:
             raise RouteError("{given} names no step: a Send needs one", given=_SHORT.repr(item))
-        values: object = item.input
         if not isinstance(values, Mapping):
             raise RouteError("the input of a Send to {step} is not a mapping", step=step)
         return item
-    if item is END or item == "":
+    if item is END or (isinstance(item, str) and not item):
         raise RouteError("END cannot stand in a list of targets: a branch ends by its own router")
     if not isinstance(item, str):
         raise RouteError(
@@ -341,10 +341,11 @@ def _branch(item: object) -> str | Send:
 
 def _constant(target: Target, where: str) -> Router:
     known = KnownTargets((Route(_checked(target, where)),))
+    fixed = _own(target)
 
     def router(state: Any) -> Target:
         del state
-        return _own(target)
+        return _own(fixed)
 
     return _known(router, known)
 

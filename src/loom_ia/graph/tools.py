@@ -7,9 +7,9 @@ from typing import TypeAlias
 from loom_ia.graph.patterns import glob
 from loom_ia.graph.tool_call import ToolCall, ToolResult
 
-BeforeCall: TypeAlias = Callable[[ToolCall], ToolCall | None | Awaitable[ToolCall | None]]
+BeforeCall: TypeAlias = Callable[[ToolCall], ToolCall | Awaitable[ToolCall | None] | None]
 AfterCall: TypeAlias = Callable[
-    [ToolCall, ToolResult], ToolResult | None | Awaitable[ToolResult | None]
+    [ToolCall, ToolResult], ToolResult | Awaitable[ToolResult | None] | None
 ]
 
 

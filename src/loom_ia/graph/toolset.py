@@ -73,7 +73,10 @@ class Toolset:
         """Judge a call of a tool of the set by the rules, not by what the tool declares."""
         texts = _first_texts(self.tools[name].spec, arguments)
         given = {layer.verdict(name, texts) for layer in self.rules}
-        return next((verdict for verdict in _STRICTEST_FIRST if verdict in given), "allowed")
+        for verdict in _STRICTEST_FIRST:
+            if verdict in given:
+                return verdict
+        return "allowed"
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
@@ -99,7 +102,7 @@ def toolset(tools: Tools) -> Toolset:
     """
     if isinstance(tools, Toolset):
         return tools
-    if isinstance(tools, str | Mapping) or not isinstance(cast("object", tools), Iterable):
+    if not _is_list(tools):
         raise InvalidGraph(
             "tools is of type {type}: give a list of tools, or a Toolset", type=type(tools).__name__
         )
@@ -127,6 +130,10 @@ def a_tool(value: object, where: str) -> Tool:
     if not isinstance(getattr(value, "spec", None), ToolSpec):
         raise InvalidGraph("{where}: the spec of the tool is not a ToolSpec", where=where)
     return cast("Tool", value)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | Mapping)
 
 
 def _first_texts(spec: ToolSpec, arguments: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,14 +8,17 @@ import pytest
 from loom_ia.adapters.journals.jsonl import JsonlJournal
 from loom_ia.adapters.journals.memory import MemoryJournal
 from loom_ia.adapters.journals.sqlite import SqliteJournal
+from loom_ia.adapters.journals.store import StoreJournal
 from loom_ia.core.ports import Journal
 from loom_ia.testing import JournalSpy, PowerLossJournal
+from tests.adapters.stores.foreign import ForeignStore
 
 JOURNALS: dict[str, Callable[[Path], Journal]] = {
     "memory": lambda folder: MemoryJournal(),
     "power-loss": lambda folder: PowerLossJournal(),
     "spy": lambda folder: JournalSpy(MemoryJournal(), measure=True),
     "sqlite": lambda folder: SqliteJournal(folder / "journal.db"),
+    "store": lambda folder: StoreJournal(ForeignStore(), "quotes"),
     "jsonl": lambda folder: JsonlJournal(folder / "journal"),
 }
 ON_DISK = ("sqlite", "jsonl")

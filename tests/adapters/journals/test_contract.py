@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from loom_ia.core.errors import RunExists
+from loom_ia.adapters.journals.jsonl import JsonlJournal
+from loom_ia.core.errors import RunExists, UnusableId
 from loom_ia.core.events import (
     Event,
     EventQuery,
@@ -20,9 +21,14 @@ from loom_ia.core.events import (
     RunStarted,
     StepCompleted,
     StepStarted,
+    StoreChange,
+    StoreChanged,
 )
+from loom_ia.core.ids import STORE_STREAM
 from loom_ia.core.ports import Journal, SequenceConflict
 from tests.builders import DAWN, events, new_id, placed, said, started
+
+_CHANGE = StoreChanged(changes=(StoreChange.of("ns", "key", b""),))
 
 AWKWARD = [
     "a\x00b\x01\x1f\x7f",
@@ -247,6 +253,79 @@ async def test_a_deleted_session_is_gone(journal: Journal) -> None:
     assert await journal.append(again, expected=0, sync=False) == 1
     assert await journal.append(events(1, session_id="a"), expected=0, sync=True) == 1
     assert len(await journal.read("acme", "a")) == 1
+
+
+@pytest.mark.parametrize(
+    "step", ["ask", "pr\u00e9 visa", "a%b_c", '"quoted"\\', "x" * 300, "a/b", ".."]
+)
+async def test_a_child_is_located_by_an_id_that_begins_with_its_root(
+    journal: Journal, step: str
+) -> None:
+    """A run named after its root and a step is found, searched for, and serves once."""
+    child = f"root/{step}/1"
+    opening = [started("root"), started(child, after=1, session_id="root")]
+    await journal.append(opening, expected=0, sync=True)
+    more = events(1, after=2, session_id="root", run_id=child)
+    await journal.append(more, expected=2, sync=False)
+    assert await journal.locate("acme", child) == "root"
+    assert await journal.locate("acme", f"root/{step}/2") is None
+    assert await journal.query(EventQuery("acme", run_id=child)) == [opening[1], *more]
+    again = started(child, after=3, session_id="root")
+    with pytest.raises(RunExists):
+        await journal.append([again], expected=3, sync=False)
+    with pytest.raises(RunExists):
+        await journal.append([started(child, session_id="other")], expected=0, sync=False)
+    assert await journal.delete("acme", "root") == 3
+    assert await journal.locate("acme", child) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["\u00e9t\u00e9 2026", "a b", "%", "_", "@store", "store", "x" * 300, "\\"]
+)
+async def test_any_text_without_a_slash_names_a_session(journal: Journal, name: str) -> None:
+    """Accents, spaces and signs are fine in the id of a root run, but where ids name files."""
+    written = [started(name), *events(1, after=1, session_id=name, run_id=name)]
+    if isinstance(journal, JsonlJournal) and name != "store":
+        with pytest.raises(UnusableId):
+            await journal.append(written, expected=0, sync=True)
+        return
+    assert await journal.append(written, expected=0, sync=True) == 2
+    assert await journal.read("acme", name) == written
+    assert await journal.locate("acme", name) == name
+    assert [entry.session_id for entry in (await journal.sessions("acme")).sessions] == [name]
+    assert await journal.query(EventQuery("acme", run_id=name)) == written
+    assert await journal.delete("acme", name) == 2
+
+
+async def test_a_session_never_shows_one_whose_id_is_longer(journal: Journal) -> None:
+    """Of two ids of which one begins the other, each has its own events."""
+    for size, name in enumerate(("run", "run-1", "run-10"), 1):
+        await journal.append(events(size, session_id=name, run_id=name), expected=0, sync=False)
+    for size, name in enumerate(("run", "run-1", "run-10"), 1):
+        assert len(await journal.read("acme", name)) == size
+    assert await journal.delete("acme", "run") == 1
+    assert len(await journal.read("acme", "run-1")) == 2
+
+
+async def test_a_reserved_stream_is_for_those_who_name_it(journal: Journal) -> None:
+    """It is written and read like a session, in no listing, and in no search that names none."""
+    ours = placed([_CHANGE], session_id=STORE_STREAM, run_id=STORE_STREAM, agent="")
+    await journal.append(ours, expected=0, sync=True)
+    await journal.append(events(1), expected=0, sync=False)
+    late = placed([_CHANGE], session_id=STORE_STREAM, run_id=STORE_STREAM, agent="")
+    conflict = await journal.append(late, expected=0, sync=False)
+    assert conflict == SequenceConflict(0, tuple(ours))
+    assert await journal.read("acme", STORE_STREAM) == ours
+    assert await journal.read("other", STORE_STREAM) == []
+    listed = (await journal.sessions("acme")).sessions
+    assert [entry.session_id for entry in listed] == ["session-1"]
+    assert {event.session_id for event in await journal.query(EventQuery("acme"))} == {"session-1"}
+    assert await journal.query(EventQuery("acme", types=("store.changed",))) == []
+    assert await journal.query(EventQuery("acme", session_id=STORE_STREAM)) == ours
+    assert await journal.locate("acme", STORE_STREAM) is None
+    assert await journal.delete("acme", STORE_STREAM) == 1
+    assert await journal.read("acme", STORE_STREAM) == []
+    assert len(await journal.query(EventQuery("acme"))) == 1
 
 
 def _asked() -> list[Event]:

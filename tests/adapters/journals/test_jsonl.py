@@ -5,7 +5,7 @@ import json
 import os
 import resource
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from loom_ia.core.errors import (
     UnusableId,
 )
 from loom_ia.core.events import EventQuery, to_line
+from loom_ia.core.ids import STORE_STREAM
 from loom_ia.core.ports import SequenceConflict
 from tests.builders import events, placed, said, started
 
@@ -280,12 +281,42 @@ async def test_ids_must_make_names_of_files(root: Path, name: str) -> None:
     for batch in (
         events(1, session_id=name),
         events(1, tenant_id=name),
-        [started(name, session_id="session-1")],
+        [started(name.replace("/", " "), session_id="session-1")],
     ):
         with pytest.raises(UnusableId):
             await journal.append(batch, expected=0, sync=False)
     assert await journal.locate("acme", name) is None
     assert os.listdir(root.parent) == []  # noqa: PTH208
+    await journal.close()
+
+
+@pytest.mark.parametrize(
+    "child", ["root/é step/1", "root/../../up/2", "root/" + "x" * 300, "root/a%2Fb/1", "root/a/b/1"]
+)
+async def test_the_link_of_a_child_stays_in_its_folder(root: Path, child: str) -> None:
+    """Whatever the name of a step, the run that it began has one link, beside the others."""
+    journal = JsonlJournal(root)
+    batch = [started("root"), started(child, after=1, session_id="root")]
+    await journal.append(batch, expected=0, sync=True)
+    assert await journal.locate("acme", child) == "root"
+    (link,) = (root / "acme" / ".runs").iterdir()
+    assert link.readlink() == Path("../root.jsonl")
+    assert sorted(path.name for path in (root / "acme").iterdir()) == [".runs", "root.jsonl"]
+    await journal.delete("acme", "root")
+    assert list((root / "acme" / ".runs").iterdir()) == []
+    await journal.close()
+
+
+async def test_the_stream_of_values_has_a_file_that_no_session_can_have(root: Path) -> None:
+    """The reserved stream is a file of the tenant's folder, under a name that is no safe id."""
+    journal = JsonlJournal(root)
+    await journal.append(events(2, session_id=STORE_STREAM), expected=0, sync=True)
+    assert [path.name for path in (root / "acme").iterdir()] == ["%2Fstore.jsonl"]
+    for name in ("%2Fstore", "store", "x/store"):
+        with suppress(UnusableId):
+            assert await journal.read("acme", name) == []
+    assert len(await journal.read("acme", STORE_STREAM)) == 2
+    assert await journal.delete("acme", STORE_STREAM) == 2
     await journal.close()
 
 

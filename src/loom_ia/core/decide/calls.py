@@ -54,8 +54,9 @@ def decide_calls(view: RunView, plan: AgentPlan, now: datetime) -> Move:
         return Emit((*fates.facts, step, *called), openings(called, view))
     if fates.facts:
         return Emit(tuple(fates.facts))
-    if plan.inline_approver:
-        return AskApprover(tuple(fates.held))
+    asked = tuple(call for call in fates.held if call.awaits_answer)
+    if plan.inline_approver and asked:
+        return AskApprover(asked)
     limits = [c.question.expire_at for c in fates.held if c.question and c.question.expire_at]
     return Wait(min(limits, default=None))
 
@@ -108,7 +109,8 @@ def _decide_unasked(
 ) -> None:
     if is_delegated(tool.kind) and call.launches:
         child = view.runs.get(call.child_run_id)
-        waits = child is not None and is_held(child, view.runs, now)
+        bubbles = getattr(tool, "bubbles", True)
+        waits = child is not None and bubbles and is_held(child, view.runs, now)
         (fates.held if waits else fates.launches).append(call)
     elif call.launches:  # interrupted: nobody saw its end
         if tool.may_be_asked_again:

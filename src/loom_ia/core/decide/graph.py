@@ -8,7 +8,6 @@ thing that runs code of the user; then the steps that are running are waited for
 The function is total: any prefix of any journal has a next move.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -37,7 +36,7 @@ from loom_ia.core.plan import GraphPlan
 from loom_ia.core.state.calls import Call
 from loom_ia.core.state.flow import Flow, Line
 from loom_ia.core.state.run import GRAPH_FAILURE, RunState
-from loom_ia.core.state.session import RunView
+from loom_ia.core.state.session import RunView, is_held
 
 NO_FALLBACK: Final = frozenset({"Blocked", "BudgetExhausted", "UnknownEffect"})
 """Failures after which no other step takes over."""
@@ -72,7 +71,7 @@ def decide_graph(view: RunView, plan: GraphPlan, now: datetime) -> Move:
     else:
         for line in flow.lines.values():
             _advance(line, view, flow, plan, now, found)
-    found.running = [call for call in run.table if _is_running(call, run)]
+    found.running = [call for call in run.table if _is_running(call, view, plan, now)]
     if found.failure is not None:
         return _stop_or(found.running, Emit((found.failure,)))
     if flow.is_over:
@@ -107,7 +106,7 @@ def _advance(
             _leave(line, view, plan, found)
         case "split":
             if found.effect is None and flow.can_meet(line):
-                found.effect = _meeting(line, view.run, flow)
+                found.effect = _meeting(line, view, flow, plan, now)
         case "ended":
             pass
 
@@ -166,11 +165,11 @@ def _follow(line: Line, view: RunView, plan: GraphPlan, now: datetime, found: _F
     """Go on with the step that was called: it runs, waits, is tried again, or failed."""
     run = view.run
     call = run.call(line.call_id)
-    if call is None or _is_running(call, run):
+    if call is None or _is_running(call, view, plan, now):
         return
     if call.open_inquiries:
         found.held.append(call)
-    elif call.failure is not None:
+    elif call.failure is not None and not _may_be_asked_about(call, plan):
         _take_over(line, call, run, plan, found)
     elif call.parked and not call.child_run_id:
         if call.retry_at is not None and now < call.retry_at:
@@ -184,6 +183,12 @@ def _follow(line: Line, view: RunView, plan: GraphPlan, now: datetime, found: _F
         found.called += [launch(due, run, plan) for due in fates.launches]
         found.held += fates.held
         found.failure = found.failure or fates.failure
+
+
+def _may_be_asked_about(call: Call, plan: GraphPlan) -> bool:
+    """Whether a human says what becomes of a step whose effect is not known."""
+    facts = plan.tools.get(call.name)
+    return call.unknown and facts is not None and facts.on_unknown == "pause"
 
 
 def _take_over(line: Line, call: Call, run: RunState, plan: GraphPlan, found: _Findings) -> None:
@@ -218,13 +223,13 @@ def _leave(line: Line, view: RunView, plan: GraphPlan, found: _Findings) -> None
     found.effect = found.effect or Route(line)
 
 
-def _meeting(line: Line, run: RunState, flow: Flow) -> Effect:
+def _meeting(line: Line, view: RunView, flow: Flow, plan: GraphPlan, now: datetime) -> Effect:
     """Let branches meet, once those that come too late are stopped."""
-    branches = flow.branches_of(line)
+    run, branches = view.run, flow.branches_of(line)
     late = tuple(
         call
         for call in run.table
-        if _is_running(call, run)
+        if _is_running(call, view, plan, now)
         and any(call.call_id.startswith(f"{branch.path}/") for branch in branches)
     )
     return StopSteps(late) if late else Meet(line, branches)
@@ -238,8 +243,15 @@ def _item_of(line: Line, run: RunState) -> Line | None:
     return parent if parent is not None and parent.mapped is not None else None
 
 
-def _is_running(call: Call, run: RunState) -> bool:
-    return call.output is None and call.launched_in == run.drive_id
+def _is_running(call: Call, view: RunView, plan: GraphPlan, now: datetime) -> bool:
+    """Whether this drive runs a step; one whose own run waits for somebody waits with it."""
+    if call.output is not None or call.launched_in != view.run.drive_id:
+        return False
+    child = view.runs.get(call.child_run_id) if call.child_run_id else None
+    facts = plan.tools.get(call.name)
+    if child is None or facts is None or not facts.bubbles:
+        return True
+    return not is_held(child, view.runs, now)
 
 
 def _acts(call: Call, plan: GraphPlan) -> bool:
@@ -274,10 +286,3 @@ def _routed(
 def _answer(flow: Flow) -> Message:
     output = flow.main.values.get("output")
     return Message.text("assistant", output if isinstance(output, str) else "")
-
-
-def lines_below(flow: Flow, line: Line) -> Iterator[Line]:
-    """Give the lines that a split began, those of their own splits included."""
-    for branch in flow.branches_of(line):
-        yield branch
-        yield from lines_below(flow, branch)

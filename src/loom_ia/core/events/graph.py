@@ -13,8 +13,9 @@ from loom_ia.core.state.run import RunState
 
 
 class MapOver(Value):
-    """A split over a list: what its steps give goes to `collect`, or only their key `take`."""
+    """A split over a list: what `step` gives goes to `collect`, or only its key `take`."""
 
+    step: str
     collect: str
     limit: int
     take: str = sparse("")
@@ -61,7 +62,7 @@ class GraphRouted(Payload):
             return run.flowed(flow.gathered(path, self.gathered, self.changes))
         if self.over is not None:
             over = self.over
-            mapped = Mapped(over.collect, over.limit, over.take, over.collects_errors)
+            mapped = Mapped(over.step, over.collect, over.limit, over.take, over.collects_errors)
             return run.flowed(flow.split(path, self.to, self.inputs, mapped))
         if len(self.to) > 1 or self.inputs:
             return run.flowed(flow.split(path, self.to, self.inputs, None))
@@ -69,7 +70,7 @@ class GraphRouted(Payload):
 
 
 class EffectRecorded(Payload):
-    """An effect inside a step: begun (`started`), or over with its result.
+    """An effect inside a step: begun (`started`), over with its result, or over for it raised.
 
     `position` is its place among what this execution of the step asked for. Only an effect that
     must not be repeated says that it is begun.
@@ -97,6 +98,8 @@ class EffectRecorded(Payload):
         starts = known.starts if known else 0
         if self.phase == "started":
             effect = Effect(self.key, self.position, starts + 1)
+        elif self.phase == "failed":
+            effect = Effect(self.key, self.position)
         else:
             effect = Effect(self.key, self.position, starts, done=True, result=self.result)
         return run.acted(self.call_id, effect)

@@ -91,6 +91,7 @@ class RunStarted(Payload):
                 budget=self.budget,
                 origin=self.origin,
                 earlier=self.earlier,
+                parts=self.parts,
             ),
         )
 

@@ -105,7 +105,8 @@ class ToolCompleted(Payload):
         if self.retry_at is not None:
             return run.step_retried(self.call_id, self.retry_at)
         if self.output.is_error:
-            failure = Failure(self.error_type, self.output.text, self.key)
+            default = "UnknownEffect" if self.outcome == "unknown" else "StepFailed"
+            failure = Failure(self.error_type or default, self.output.text, self.key)
             run = run.step_failed(self.call_id, self.output, failure, self.changes)
             return run.completed(self.call_id, self.output, unknown=self.outcome == "unknown")
         return run.step_ended(self.call_id, self.changes, self.goto)

@@ -17,7 +17,7 @@ from loom_ia.core.state.frozen import Evolving
 QuestionKind: TypeAlias = Literal["approve", "unknown_effect", "input"]
 AskedAt: TypeAlias = Literal["inside", "mid", "after", "hook"]
 """Where a step asks: inside itself, at its end to run again, at its end for good, or in a hook."""
-EffectPhase: TypeAlias = Literal["started", "done"]
+EffectPhase: TypeAlias = Literal["started", "done", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,9 @@ class Call(Evolving):
     `was_granted` tells that an earlier question about it was answered by yes.
 
     A call that is delegated has the run that it opened, `child_run_id`. Of a step, `occurrence` is
-    the how-manieth time it was reached; `attempt` counts what was tried again, next at `retry_at`;
-    `parked` tells that its last execution ended in a known way, so that it may simply be run again.
+    the how-manieth time it was reached and `driven_in` the drive that ran it last; `attempt` counts
+    what was tried again, next at `retry_at`; `parked` tells that its last execution ended in a
+    known way, so that it may simply be run again.
     """
 
     call_id: CallId
@@ -148,6 +149,7 @@ class Call(Evolving):
     was_granted: bool = False
     child_run_id: RunId = ""
     occurrence: int = 0
+    driven_in: str = ""
     attempt: int = 1
     retry_at: datetime | None = None
     parked: bool = False
@@ -206,7 +208,8 @@ class Call(Evolving):
     def asked(self, question: Question) -> "Call":
         """Put a question; an unknown end is forgotten until it is answered."""
         number = self.question.number + 1 if self.question else 1
-        return self.but(question=question.but(number=number), output=None, unknown=False)
+        asked = question.but(number=number)
+        return self.but(question=asked, output=None, unknown=False, failure=None)
 
     def answered(self, verdict: Verdict, edited: JsonObject | None) -> "Call":
         """Take the first answer to an open question; a later one changes nothing."""

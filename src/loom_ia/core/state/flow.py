@@ -27,12 +27,13 @@ MAIN: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """A split over the items of a list: one step for each, `limit` at once.
+    """A split over the items of a list: `step` for each, `limit` at once.
 
     What the steps give is put in the list `collect`, or only its key `take`. With `collects_errors`
     an item that fails is told in that list.
     """
 
+    step: str
     collect: str
     limit: int = 8
     take: str = ""
@@ -83,15 +84,18 @@ class Line(Evolving):
 class Flow(Evolving):
     """The lines of a run by path, the main one first.
 
-    `occurrences` counts how often each line reached each step, `started` all of them, `segment`
-    those since the run was last resumed. `routes` counts decisions. `last_step` is the one that was
-    started last. `joins` has the steps where branches end.
+    `occurrences` counts how often each line reached each step, `started` all of them, `executed`
+    also those that a later drive ran again, `segment` those since the run was last resumed.
+    `routes` counts decisions. `last_step` is the one that was started last. `joins` has the steps
+    where branches end, and `initial` the values that the run began with.
     """
 
     lines: Mapping[str, Line]
     joins: Mapping[str, Join]
+    initial: Values = field(default_factory=dict[str, JsonValue])
     occurrences: Mapping[str, int] = field(default_factory=dict[str, int])
     started: int = 0
+    executed: int = 0
     segment: int = 0
     routes: int = 0
     last_step: str = ""
@@ -269,4 +273,4 @@ def path_of(call_id: CallId) -> str:
 
 def begun(entry: str, values: Values, joins: Mapping[str, Join]) -> Flow:
     """Give the flow of a graph that has just begun."""
-    return Flow({MAIN: Line(MAIN, values, entry)}, joins)
+    return Flow({MAIN: Line(MAIN, values, entry)}, joins, values)

@@ -5,7 +5,8 @@ transition can contradict them. Each method takes what one event says and gives 
 all are total: a fact that no longer applies changes nothing.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias
@@ -68,7 +69,8 @@ class Header:
     """What a run is from its first fact on. `agent` is the name of its agent, or of its graph.
 
     `budget` has the limits that bind the runs below it too. `origin` is the run and the place that
-    a fork came from, `earlier` how many steps its source had ended there.
+    a fork came from, `earlier` how many steps its source had ended there. `parts` are what the
+    digest of its graph covers.
     """
 
     run_id: RunId
@@ -87,6 +89,7 @@ class Header:
     budget: Budget | None = None
     origin: tuple[RunId, int] | None = None
     earlier: int = 0
+    parts: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -400,12 +403,16 @@ class RunState(Evolving):
     ) -> "RunState":
         run, call = self, self.call(call_id)
         if call is None or not call.launches:
-            run = run.but(flow=flow.called(call_id, name))
+            flow = flow.called(call_id, name)
+        if call is None or call.driven_in != self.drive_id:
+            flow = flow.but(executed=flow.executed + 1)
+        run = run.but(flow=flow)
         if call is None:
             occurrence = int(call_id.rpartition("/")[2])
             call = Call(call_id, name, {}, child_run_id=child, occurrence=occurrence)
             run = run.but(table=(*run.table, call))
-        return run.with_call(call.launched(span, self.drive_id, at).but(child_run_id=child))
+        launched = call.launched(span, self.drive_id, at)
+        return run.with_call(launched.but(child_run_id=child, driven_in=self.drive_id))
 
     def completed(self, call_id: CallId, output: ToolOutput, *, unknown: bool) -> "RunState":
         """Take the result of a call, also after the run was closed."""

@@ -108,7 +108,7 @@ class SessionState:
         """Replace one run by its next state."""
         run_id = run.run_id
         before = self.runs.get(run_id)
-        if before is None and run.header.parent_run_id is not None:
+        if run.header.parent_run_id is not None:
             run = self._steered(run)
         self.runs[run_id] = run
         if before is None:
@@ -179,7 +179,7 @@ class SessionState:
 
     def _steered(self, run: RunState) -> RunState:
         root = self.runs.get(run.header.root_run_id)
-        return run if root is None else run.steered(root)
+        return run if root is None or root.drives == run.drives else run.steered(root)
 
     def _steer(self, root: RunState) -> None:
         """Give the wheel of the runs below to whoever has that of the run at the top."""

@@ -7,11 +7,22 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import assert_never
 
-from loom_ia.core.decide.effects import AskApprover, CallModel, Effect, RunCalls
+from loom_ia.core.decide.effects import (
+    AskApprover,
+    CallModel,
+    Effect,
+    Meet,
+    Review,
+    Route,
+    RunCalls,
+    RunSteps,
+    StopSteps,
+)
 from loom_ia.engine.perform.approver import ask_approver
 from loom_ia.engine.perform.calls import run_calls
 from loom_ia.engine.perform.context import EffectContext
 from loom_ia.engine.perform.model import call_model
+from loom_ia.engine.perform.steps import meet, review, route, run_steps, stop_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +32,11 @@ class Performers:
     call_model: Callable[[CallModel, EffectContext], Awaitable[None]] = call_model
     run_calls: Callable[[RunCalls, EffectContext], Awaitable[None]] = run_calls
     ask_approver: Callable[[AskApprover, EffectContext], Awaitable[None]] = ask_approver
+    run_steps: Callable[[RunSteps, EffectContext], Awaitable[None]] = run_steps
+    stop_steps: Callable[[StopSteps, EffectContext], Awaitable[None]] = stop_steps
+    review: Callable[[Review, EffectContext], Awaitable[None]] = review
+    route: Callable[[Route, EffectContext], Awaitable[None]] = route
+    meet: Callable[[Meet, EffectContext], Awaitable[None]] = meet
 
     def perform(self, effect: Effect, context: EffectContext) -> Awaitable[None]:
         """Perform `effect`."""
@@ -31,6 +47,16 @@ class Performers:
                 return self.run_calls(effect, context)
             case AskApprover():
                 return self.ask_approver(effect, context)
+            case RunSteps():
+                return self.run_steps(effect, context)
+            case StopSteps():
+                return self.stop_steps(effect, context)
+            case Review():
+                return self.review(effect, context)
+            case Route():
+                return self.route(effect, context)
+            case Meet():
+                return self.meet(effect, context)
             case _:
                 assert_never(effect)
 

@@ -25,13 +25,52 @@ async def ask_approver(effect: AskApprover, context: EffectContext) -> None:
     then and the question stays open. A decision that comes too late decides nothing either: the
     question has expired.
     """
-    approver = context.program.approver
+    if context.run.flow is not None:
+        await _ask_about_steps(effect, context)
+        return
+    approver = context.agent.approver
     if approver is None:
         return
     for call in effect.calls:
         decision = await _ask(approver, pending_approval(context.run.run_id, call), call)
-        fact = await _fact(decision, approver, call, context.program)
+        fact = await _fact(decision, approver, call, context.agent)
         await context.emit(_expiry(call, context) or fact)
+
+
+async def _ask_about_steps(effect: AskApprover, context: EffectContext) -> None:
+    """Put what steps ask to the function, one question after the other."""
+    program = context.graph
+    by = f"function:{getattr(program.approver, '__qualname__', 'approver')}"
+    for call in effect.calls:
+        for inquiry in call.open_inquiries:
+            answer = await program.bindings.answer(context.run, call, inquiry)
+            await context.emit(
+                ApprovalGranted(
+                    call_id=call.call_id,
+                    tool_name=call.name,
+                    by=by,
+                    question=inquiry.id,
+                    answer=answer,
+                )
+            )
+        if call.question is not None and call.question.is_open:
+            answer = await program.bindings.answer(context.run, call, None)
+            await context.emit(unknown_decided(call, answer, by))
+
+
+def unknown_decided(call: Call, answer: object, by: str) -> ApprovalGranted | ApprovalRejected:
+    """Give the fact of an answer about a step whose effect is not known."""
+    said = cast("dict[str, object]", answer) if isinstance(answer, dict) else {}
+    if said.get("approved") is True:
+        digest = call.question.digest if call.question else ""
+        return ApprovalGranted(call_id=call.call_id, tool_name=call.name, digest=digest, by=by)
+    reason = said.get("reason")
+    return ApprovalRejected(
+        call_id=call.call_id,
+        tool_name=call.name,
+        by=by,
+        reason=reason if isinstance(reason, str) else "",
+    )
 
 
 async def check_edited(
@@ -83,7 +122,7 @@ def _expiry(call: Call, context: EffectContext) -> ApprovalExpired | None:
     return ApprovalExpired(
         call_id=call.call_id,
         tool_name=call.name,
-        action=context.program.plan.on_expiry,
+        action=context.agent.plan.on_expiry,
         expire_at=limit,
     )
 

@@ -29,6 +29,7 @@ from loom_ia.core.ports.tools import Tool, ToolContext
 from loom_ia.core.prompts import prompt_text
 from loom_ia.core.state.calls import Call, Granted
 from loom_ia.core.state.run import RunState
+from loom_ia.engine.perform.children import drive_child
 from loom_ia.engine.perform.context import EffectContext
 from loom_ia.engine.perform.keep import Keeper
 from loom_ia.engine.perform.memory import call_memory
@@ -43,9 +44,9 @@ async def run_calls(effect: RunCalls, context: EffectContext) -> None:
     """
     calls = effect.calls
     if len(calls) == 1:
-        context.stage(*await _Invocation(calls[0], context).result())
+        context.stage(*await _result(calls[0], context))
         return
-    tasks = [asyncio.ensure_future(_Invocation(call, context).result()) for call in calls]
+    tasks = [asyncio.ensure_future(_result(call, context)) for call in calls]
     running = set(tasks)
     try:
         while running:
@@ -66,6 +67,12 @@ async def run_calls(effect: RunCalls, context: EffectContext) -> None:
 Facts: TypeAlias = tuple[Payload, ...]
 
 
+async def _result(call: Call, context: EffectContext) -> Facts:
+    if call.child_run_id:
+        return await drive_child(call, context)
+    return await _Invocation(call, context).result()
+
+
 class _Stop:
     """Whether a call was told to stop; a flag that threads may read."""
 
@@ -82,7 +89,7 @@ class _Invocation:
 
     async def result(self) -> Facts:
         """Run the call within its time and give the facts of its end."""
-        tool = self.context.program.tools[self.call.name]
+        tool = self.context.agent.tools[self.call.name]
         stop = _Stop()
         self.started = time.perf_counter()
         task = asyncio.ensure_future(self._work(tool, self._context(tool, stop)))
@@ -113,7 +120,7 @@ class _Invocation:
             idempotency_key=key,
             resumed=call.launches > 1,
             should_stop=lambda: stop.asked,
-            language=self.context.program.plan.language,
+            language=self.context.agent.plan.language,
             memory=call_memory(call, tool.spec, key, self.context),
             may_act_again=tool.spec.may_run_again or _was_allowed_again(call),
         )
@@ -121,7 +128,7 @@ class _Invocation:
     def _ended(self, task: "asyncio.Future[Facts]") -> Facts:
         if not task.cancelled():
             return task.result()
-        language = self.context.program.plan.language
+        language = self.context.agent.plan.language
         text = prompt_text(language, "tool_failed", error="CancelledError")
         return (self._fact(ToolOutput.of_error(text)),)
 
@@ -136,7 +143,7 @@ class _Invocation:
         limit = tool.spec.offload_over
         if not output.files and (limit is None or len(output.text) <= limit):
             return (completed,)
-        keeper = Keeper(self.context.program.artifacts, self.context.run.header)
+        keeper = Keeper(self.context.agent.artifacts, self.context.run.header)
         keeping = asyncio.ensure_future(keeper.keep(output, tool.spec, self.call.call_id))
         while not keeping.done():
             with contextlib.suppress(asyncio.CancelledError):
@@ -145,7 +152,7 @@ class _Invocation:
         return (*stored, completed.model_copy(update={"output": kept}))
 
     async def _output(self, tool: Tool, context: ToolContext) -> ToolOutput:
-        language = self.context.program.plan.language
+        language = self.context.agent.plan.language
         try:
             return await tool.call(self.call.arguments, context)
         except UnknownEffect:
@@ -160,7 +167,7 @@ class _Invocation:
             return ToolOutput.of_error(prompt_text(language, "tool_failed", error=text))
 
     def _timed_out(self, tool: Tool) -> Facts:
-        spec, language = tool.spec, self.context.program.plan.language
+        spec, language = tool.spec, self.context.agent.plan.language
         seconds = f"{spec.timeout:g}"
         if spec.may_run_again:
             text = prompt_text(language, "tool_timed_out", seconds=seconds)

@@ -1,18 +1,20 @@
 """What a performer may use: the pen of its run, the program, and the live listener."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
+from loom_ia.core.errors import InternalError
 from loom_ia.core.events.envelope import Payload
-from loom_ia.core.ids import CallId
+from loom_ia.core.ids import CallId, RunId
 from loom_ia.core.model.chunks import ModelChunk
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.sizes import Sizes
 from loom_ia.core.state.run import RunState
 from loom_ia.engine.log import Pen
-from loom_ia.engine.program import Program
+from loom_ia.engine.program import AnyProgram, GraphProgram, Program
 
 
 class Strays:
@@ -49,14 +51,28 @@ class SeenCalls:
         return self._ids
 
 
+StepTask: TypeAlias = "asyncio.Task[tuple[Payload, ...]]"
+
+
 @dataclass(frozen=True, slots=True)
 class EffectContext:
-    """The surroundings of one drive, by the worker `worker_id`."""
+    """The surroundings of one drive, by the worker `worker_id`.
+
+    `flight` has the steps of a graph that run beside each other. `drive_below` drives a run that
+    this one opened. `causes` keeps the exceptions behind failures, by run and step, for whoever
+    drives; `token` is shown pieces of text of steps.
+    """
 
     pen: Pen
-    program: Program
+    program: AnyProgram
     worker_id: str
     chunk: Callable[[ModelChunk], None] | None = None
+    token: Callable[[RunId, str, str], None] | None = None
+    flight: dict[CallId, StepTask] = field(default_factory=dict[CallId, StepTask])
+    causes: dict[tuple[RunId, str], BaseException] = field(
+        default_factory=dict[tuple[RunId, str], BaseException]
+    )
+    drive_below: "Callable[[EffectContext, RunId, AnyProgram], Awaitable[RunState]] | None" = None
     strays: Strays = field(default_factory=Strays)
     seen_calls: SeenCalls = field(default_factory=SeenCalls)
     sizes: Sizes = field(default_factory=Sizes)
@@ -65,6 +81,20 @@ class EffectContext:
     def run(self) -> RunState:
         """The run as it is now."""
         return self.pen.run
+
+    @property
+    def agent(self) -> Program:
+        """The program of an agent; only its own effects ask for it."""
+        if not isinstance(self.program, Program):
+            raise InternalError("run {run_id} is not that of an agent", run_id=self.pen.run_id)
+        return self.program
+
+    @property
+    def graph(self) -> GraphProgram:
+        """The program of a graph; only its own effects ask for it."""
+        if not isinstance(self.program, GraphProgram):
+            raise InternalError("run {run_id} is not that of a graph", run_id=self.pen.run_id)
+        return self.program
 
     def stage(self, *facts: Payload) -> None:
         """Give facts that will be written before anything else happens."""

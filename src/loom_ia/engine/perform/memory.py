@@ -37,7 +37,7 @@ _log = logging.getLogger("loom_ia.engine.tools")
 
 def call_memory(call: Call, tool: ToolSpec, key: str, context: EffectContext) -> CallMemory:
     """Give `call` its memory; `key` identifies the call, however often it is launched."""
-    store = context.program.idempotency
+    store = context.agent.idempotency
     if store is None:
         return _JournalMemory(call, context)
     return _StoreMemory(call, context, store, key, tool.timeout or _RESERVATION_S)

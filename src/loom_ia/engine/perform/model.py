@@ -30,7 +30,7 @@ _log = logging.getLogger("loom_ia.engine.model")
 
 async def call_model(effect: CallModel, context: EffectContext) -> None:
     """Perform a model call and stage its answer, what takes over, or the failure of the run."""
-    program, request = context.program, effect.request
+    program, request = context.agent, effect.request
     client = program.models[request.model]
     call = ModelCall(effect, context, client)
     started = time.perf_counter()
@@ -90,7 +90,7 @@ def _fact(
 def _give_up(call: ModelCall, error: ModelError, started: float) -> None:
     """Let the next model of the chain answer, if the error is one that another may not have."""
     context, model = call.context, call.spec.id
-    plan = context.program.plan
+    plan = context.agent.plan
     successor = _successor(plan, model, error)
     if call.is_too_dear():
         context.stage(*told(context.pen.view(), plan))

@@ -1,0 +1,1 @@
+"""Running graphs on an instance: opened, driven, resumed, forked, read."""

@@ -1,0 +1,185 @@
+"""Driving a run of a graph, and telling how it ended."""
+
+import logging
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from loom_ia.app import runs
+from loom_ia.app.graphs.desk import WriteFailed
+from loom_ia.app.graphs.order import Order, Surroundings
+from loom_ia.core.errors import ClaimConflict, LoomError
+from loom_ia.core.json import JsonObject, canonical
+from loom_ia.core.state.run import RunState
+from loom_ia.engine.log import Pen
+from loom_ia.engine.program import GraphProgram
+from loom_ia.graph.errors import (
+    CheckpointFailed,
+    HookAborted,
+    NotResumable,
+    RunError,
+    RunLocked,
+)
+from loom_ia.graph.results import error_of, result_of, stop_of
+from loom_ia.graph.types import RunResult, StopReason
+
+_log = logging.getLogger("loom_ia.graph")
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a caller wants to be told of the end."""
+
+    raise_on_error: bool = True
+    allow_unresumable: bool = True
+
+
+async def drive(
+    order: Order,
+    pen: Pen,
+    program: GraphProgram,
+    around: Surroundings,
+    manner: Manner,
+    *,
+    executed_before: int = 0,
+) -> RunResult[Any]:
+    """Drive a run until it is over or waits, and give its result.
+
+    Raises the exception of a run that failed, carrying the result, unless it is not wanted.
+    """
+    run_id, desk, instance = pen.run_id, order.desk, order.instance
+    failure: RunError | None = None
+    try:
+        instance.sit(run_id, pen.log)
+        desk.driven[run_id] = instance.driven[run_id].interrupt
+        try:
+            run = await runs.drive_seated(
+                instance, pen, program, causes=order.causes, meter=order.meter, token=order.token
+            )
+        except WriteFailed as error:
+            run = pen.log.run(run_id) or pen.run
+            failure = _not_written(order, run, error)
+        finally:
+            desk.driven.pop(run_id, None)
+            instance.leave(run_id)
+    except ClaimConflict as conflict:
+        locked = locked_by(conflict)
+        await around.leave(locked)
+        raise locked from conflict
+    except BaseException as error:
+        await around.leave(error)
+        raise
+    finally:
+        await instance.heart.stop()
+    result = _result(order, run, pen, executed_before, failure)
+    await _checkpoint(order, run)
+    return await _told(order, result, around, manner)
+
+
+def _result(
+    order: Order, run: RunState, pen: Pen, before: int, failure: RunError | None
+) -> RunResult[Any]:
+    started = run.flow.executed if run.flow else 0
+    error: BaseException | None = failure or error_of(run, order.causes)
+    result = result_of(
+        order.graph,
+        run,
+        pen.log.state,
+        steps=started - before,
+        error=error,
+        budget_left=budget_left(run, pen.log.state),
+    )
+    if isinstance(error, RunError):
+        error.result = result
+    return result
+
+
+def budget_left(run: RunState, state: Any) -> int | None:
+    """Give how many steps the run and those below it may still start; None for no limit."""
+    budget = run.header.budget
+    if budget is None or budget.max_steps is None:
+        return None
+    return max(budget.max_steps - state.ledger(run).steps, 0)
+
+
+def _not_written(order: Order, run: RunState, error: WriteFailed) -> CheckpointFailed:
+    cause = error.__cause__
+    step = run.flow.last_step if run.flow else ""
+    failed = CheckpointFailed(
+        "graph {graph!r}: a fact of run {run_id} could not be written after step {step!r}: {type}",
+        graph=order.graph.name,
+        run_id=run.run_id,
+        step=step,
+        type=type(cause).__name__,
+    )
+    failed.run_id, failed.graph, failed.step = run.run_id, order.graph.name, step or None
+    failed.__cause__ = cause
+    return failed
+
+
+async def _told(
+    order: Order, result: RunResult[Any], around: Surroundings, manner: Manner
+) -> RunResult[Any]:
+    """Tell the hooks, then raise what there is to raise."""
+    error = result.error if isinstance(result.error, RunError) else None
+    if error is None and result.stop is StopReason.YIELDED and not manner.allow_unresumable:
+        error = NotResumable(
+            "graph {graph!r} paused at {step!r} without a store: nobody can go on with it; give "
+            "store=, an approver, or allow_unresumable=True",
+            graph=order.graph.name,
+            step=result.last_step or "",
+        )
+        error.result, error.run_id, error.graph = result, result.run_id, order.graph.name
+        error.step = result.last_step
+    raised = await around.end(result)
+    if raised and error is None:
+        error = HookAborted(
+            "a hook at the end of run {run_id}: {reason}",
+            run_id=result.run_id,
+            reason=str(raised[0]),
+        )
+        error.__cause__ = raised[0]
+        error.result, error.run_id, error.graph = result, result.run_id, order.graph.name
+    elif error is not None:
+        error.also = (*error.also, *raised)
+    if error is None:
+        return result
+    if manner.raise_on_error:
+        raise error
+    if result.error is error:
+        return result
+    failed = replace(result, error=error)
+    error.result = failed
+    return failed
+
+
+def locked_by(conflict: ClaimConflict) -> RunLocked:
+    """Tell that somebody else drives a run."""
+    return RunLocked(
+        "run {run_id} is driven by {worker_id} until {until}: wait for it, or take_over=True",
+        run_id=conflict.run_id,
+        worker_id=conflict.worker_id,
+        until=conflict.lease_until.isoformat(timespec="seconds"),
+    )
+
+
+async def _checkpoint(order: Order, run: RunState) -> None:
+    """Keep the state where any reader of the store finds it; it is only a cache."""
+    store = order.desk.store
+    if store is None or run.flow is None or run.header.parent_run_id is not None:
+        return
+    log = order.instance.log(run.header.session_id)
+    stop = stop_of(run, log.state.runs)
+    value: JsonObject = {
+        "run_id": run.run_id,
+        "graph": order.graph.name,
+        "last_step": run.flow.last_step or None,
+        "state": dict(run.flow.main.values),
+        "seq": log.state.last_seq,
+        "stop": None if stop is None else stop.value,
+        "saved_at": order.graph.state_type.codec.to_json(datetime.now(UTC)),
+    }
+    try:
+        await store.put(f"checkpoint:{order.graph.name}", run.run_id, canonical(value).encode())
+    except (LoomError, OSError) as error:
+        _log.warning("the checkpoint of run %s is not kept: %s", run.run_id, type(error).__name__)

@@ -1,0 +1,91 @@
+"""Beginning a run of a graph."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from loom_ia.app.graphs.driving import Manner, drive
+from loom_ia.app.graphs.order import Order, Surroundings, info_of
+from loom_ia.core.errors import RunExists
+from loom_ia.core.events.run import RunStarted
+from loom_ia.core.ids import RunId
+from loom_ia.core.json import storable_text
+from loom_ia.graph.definition import GraphDefinition
+from loom_ia.graph.delegates import started_facts
+from loom_ia.graph.errors import DeltaError
+from loom_ia.graph.protocol import taken_run_id
+from loom_ia.graph.types import RunResult
+
+
+async def run_graph(
+    order: Order, given: Any, run_id: RunId | None, manner: Manner
+) -> RunResult[Any]:
+    """Run a graph from its entry until it is over or waits.
+
+    Everything that can be refused is refused before anything is written.
+    """
+    graph, instance = order.graph, order.instance
+    given, run_id = _accepted(graph, given, run_id)
+    run_id = checked_id(run_id or instance.clock.new_id())
+    graph.require_valid()
+    program = order.program()
+    try:
+        started = started_facts(graph, program, given)
+    except DeltaError as error:
+        error.run_id, error.graph = run_id, graph.name
+        raise
+    return await begin(order, started, run_id, manner, shown=given)
+
+
+async def begin(
+    order: Order,
+    started: RunStarted,
+    run_id: RunId,
+    manner: Manner,
+    *,
+    shown: Any,
+    snapshots: Any = (),
+) -> RunResult[Any]:
+    """Open a run with its first facts and drive it."""
+    graph, instance = order.graph, order.instance
+    log = instance.log(run_id)
+    await log.catch_up()
+    if log.run(run_id) is not None or await log.journal.locate(log.tenant_id, run_id) is not None:
+        raise RunExists("run {run_id} exists already", run_id=run_id)
+    info = info_of(graph, run_id, _shown(shown), resumed=False, parent=started.origin)
+    around = Surroundings(graph, info)
+    await around.begin()
+    pen = log.pen(run_id, instance.pilot.may_write)
+    pen.begin(started, agent=graph.name, root_run_id=run_id)
+    for payload in snapshots:
+        pen.stage(payload)
+    pen.stage(instance.pilot.claim(instance.clock.now()))
+    program = order.program(pen.run, log.state)
+    before = pen.run.flow.executed if pen.run.flow else 0
+    return await drive(order, pen, program, around, manner, executed_before=before)
+
+
+def _accepted(
+    graph: GraphDefinition[Any], given: Any, run_id: RunId | None
+) -> tuple[Any, RunId | None]:
+    if not graph.compat or not isinstance(given, Mapping):
+        return given, run_id
+    values, asked = taken_run_id(cast("Mapping[str, Any]", given))
+    return values, run_id or asked
+
+
+def _shown(given: Any) -> Mapping[str, Any]:
+    if isinstance(given, Mapping):
+        return dict(cast("Mapping[str, Any]", given))
+    return {} if given is None else {"input": given}
+
+
+def checked_id(run_id: object) -> RunId:
+    """Return a run id that a caller may choose; raises `ValueError` for another one."""
+    if not isinstance(run_id, str) or not run_id or "/" in run_id:
+        raise ValueError(f"run_id={run_id!r}: it is a text, not empty, without '/'")
+    if storable_text(run_id) != run_id or len(run_id) > _LONGEST:
+        raise ValueError(f"run_id: it is at most {_LONGEST} characters that UTF-8 can hold")
+    return run_id
+
+
+_LONGEST = 200

@@ -1,0 +1,82 @@
+"""What an answer must fit, as a JSON Schema in the journal and as a type in a step."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, cast, is_typeddict
+
+from loom_ia.core.json import JsonObject, JsonValue
+from loom_ia.graph.errors import InvalidAnswer
+
+DECISION: JsonObject = {
+    "type": "object",
+    "properties": {
+        "approved": {"type": "boolean"},
+        "reason": {"type": "string"},
+        "arguments": {"type": "object"},
+    },
+    "required": ["approved"],
+    "additionalProperties": False,
+}
+"""What answers a question of the kinds `approve` and `unknown_effect`."""
+
+
+def schema_of(schema: Any) -> JsonValue:
+    """Give the JSON Schema of what an author asks for; None for anything at all.
+
+    Takes a JSON Schema, a type, a dataclass or a Pydantic model; raises `ValueError` for another
+    thing, or for a schema that is none.
+    """
+    if schema is None:
+        return None
+    if isinstance(schema, Mapping):
+        return _checked(dict(cast("Mapping[str, JsonValue]", schema)))
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
+    try:
+        return cast("JsonObject", TypeAdapter(schema).json_schema())
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        raise ValueError(
+            f"schema={schema!r}: it is a JSON Schema, a type, a dataclass or a Pydantic model"
+        ) from error
+
+
+def read_answer(answer: Any, schema: Any) -> Any:
+    """Give an answer as what the author asks for: an instance of a class, or the answer itself."""
+    if schema is None or isinstance(schema, Mapping) or not isinstance(schema, type):
+        return answer
+    if is_typeddict(cast("Any", schema)) or not (
+        dataclasses.is_dataclass(schema) or hasattr(schema, "model_validate")
+    ):
+        return answer
+    from pydantic import TypeAdapter
+
+    return TypeAdapter[Any](cast("Any", schema)).validate_python(answer)
+
+
+def check_answer(answer: object, schema: JsonValue, *, question: str) -> None:
+    """Raise `InvalidAnswer`, naming the place, when an answer does not fit its schema."""
+    if schema is None:
+        return
+    from jsonschema import Draft202012Validator
+
+    validator: Any = Draft202012Validator(cast("JsonObject", schema))
+    first = next(iter(validator.iter_errors(answer)), None)
+    if first is not None:
+        place = ".".join(str(part) for part in first.absolute_path) or "the answer"
+        raise InvalidAnswer(
+            "{place} does not fit what question {question} asks: {reason}",
+            place=place,
+            question=question,
+            reason=first.message[:300],
+        )
+
+
+def _checked(schema: dict[str, JsonValue]) -> JsonValue:
+    from jsonschema import Draft202012Validator, SchemaError
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise ValueError(f"schema=…: it is no JSON Schema: {error.message}") from error
+    return schema

@@ -1,0 +1,87 @@
+"""A graph as the engine drives it: what decisions may know of it, and the code behind."""
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any
+
+from loom_ia.core.model.budget import Budget
+from loom_ia.core.model.tooling import ToolKind
+from loom_ia.core.plan import GraphPlan, StepFacts
+from loom_ia.core.ports.store import Store
+from loom_ia.core.prompts import Language
+from loom_ia.engine.program import GraphProgram
+from loom_ia.graph.bindings import Approver, GraphBindings
+from loom_ia.graph.budget import StepBudget
+from loom_ia.graph.children import ChildAgent, ChildGraph
+from loom_ia.graph.definition import GraphDefinition
+from loom_ia.graph.running import Host
+from loom_ia.graph.step_definition import StepDefinition
+
+
+def plan_of(
+    graph: GraphDefinition[Any], *, inline: bool = False, language: Language = "en"
+) -> GraphPlan:
+    """Give what decisions may know of a graph; `inline` tells that a function answers."""
+    steps = {name: _facts(step) for name, step in graph.steps.items()}
+    for old, new in graph.migrations.items():
+        if old not in steps:
+            steps[old] = _facts(graph.steps[new], old)
+    limit = graph.step_budget
+    return GraphPlan(
+        name=graph.name,
+        entry=graph.entry or "",
+        tools=MappingProxyType(steps),
+        max_iterations=graph.max_iterations,
+        per_segment=graph.iterations_per == "segment",
+        timeout=graph.timeout,
+        budget=None
+        if limit is None
+        else Budget.trusted(max_cost=None, max_tokens=None, max_calls=None, max_steps=limit),
+        before=len(graph.hooks.before),
+        after=len(graph.hooks.after),
+        language=language,
+        inline_approver=inline,
+        merge=graph.state_type.merges.table(),
+        parts=graph.fingerprint_parts(),
+        digest=graph.fingerprint(),
+    )
+
+
+def program_of(
+    graph: GraphDefinition[Any],
+    *,
+    store: Store | None = None,
+    host: Host | None = None,
+    budget: StepBudget | None = None,
+    answers: Approver | None = None,
+    approver: Callable[..., object] | None = None,
+) -> GraphProgram:
+    """Give a graph ready to be driven."""
+    bindings = GraphBindings(
+        graph,
+        store,
+        host,
+        budget,
+        answers,
+        tuple(check for hook in graph.hooks.after if (check := getattr(hook, "check", None))),
+    )
+    return GraphProgram(plan_of(graph, inline=answers is not None), bindings, approver)
+
+
+def _facts(step: StepDefinition, name: str | None = None) -> StepFacts:
+    kind: ToolKind = "step"
+    bubbles = True
+    if isinstance(step.child, ChildGraph):
+        kind, bubbles = "graph", step.child.on_yield == "bubble"
+    elif isinstance(step.child, ChildAgent):
+        kind = "subagent"
+    return StepFacts(
+        name=name or step.name,
+        kind=kind,
+        side_effects=step.side_effects,
+        idempotent=step.idempotent,
+        on_unknown=step.on_unknown,
+        fallback=step.fallback or "",
+        join=step.join,
+        bubbles=bubbles,
+    )
