@@ -94,7 +94,7 @@ def shown(value: Any) -> str:
     return f"{type(value).__name__} {value!r}"
 
 
-SCALARS = (
+_EACH = (
     st.none()
     | st.booleans()
     | st.integers()
@@ -108,18 +108,30 @@ SCALARS = (
     | st.timedeltas()
     | st.uuids()
 )
+
+
+@st.composite
+def scalars(draw: st.DrawFn) -> Any:
+    """Draw a value that contains no other; its name keeps what is built on it short to show."""
+    return draw(_EACH)
+
+
+@st.composite
+def hashables(draw: st.DrawFn) -> Any:
+    """Draw what a set can hold."""
+    some = st.lists(scalars(), max_size=3)
+    return draw(scalars() | some.map(tuple) | some.map(frozenset))
+
+
 KEYS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(["$", "$tuple", "$x"])
-HASHABLE = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=3).map(tuple) | st.frozensets(inner, max_size=3)
-)
 VALUES = st.recursive(
-    SCALARS,
+    scalars(),
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.lists(inner, max_size=4).map(tuple)
         | st.dictionaries(KEYS, inner, max_size=4)
-        | st.sets(HASHABLE, max_size=4)
-        | st.frozensets(HASHABLE, max_size=4)
+        | st.lists(hashables(), max_size=4).map(set)
+        | st.lists(hashables(), max_size=4).map(frozenset)
     ),
     max_leaves=12,
 )

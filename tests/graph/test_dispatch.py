@@ -11,7 +11,7 @@ from loom_ia.core.json import JsonObject
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.tooling import ToolSpec
 from loom_ia.core.ports.tools import ToolContext
-from loom_ia.graph.dispatch import dispatch
+from loom_ia.graph.dispatch import dispatch, together
 from loom_ia.graph.errors import InvalidGraph, PatternError
 from loom_ia.graph.tools import ToolCall, ToolHook, ToolResult
 from loom_ia.tools import tool
@@ -254,10 +254,42 @@ async def test_a_hook_is_about_the_tools_that_it_matches(
     assert seen == names
 
 
-def test_a_hook_refuses_a_malformed_glob() -> None:
+@pytest.mark.parametrize("match", ["a[", "", "[z-a]"])
+def test_a_hook_refuses_a_malformed_glob(match: str) -> None:
     """Where it is written, not at the first call."""
     with pytest.raises(PatternError):
-        ToolHook("a[")
+        ToolHook(match)
+
+
+@pytest.mark.parametrize("order", [asyncio.CancelledError(), SystemExit(1)], ids=type)
+async def test_an_order_that_a_hook_gives_blocks_its_call_alone(order: BaseException) -> None:
+    """It does not pass for one given to the caller."""
+
+    def stop(call: ToolCall) -> None:
+        if call.arguments["text"] == "a":
+            raise order
+
+    calls = [call("echo", text="a"), call("echo", text="b")]
+    results = await dispatch([echo], calls, hooks=[ToolHook(pre=stop)])
+    assert [result.error for result in results] == ["blocked", None]
+
+
+async def test_a_fault_of_one_stops_the_others_and_is_raised() -> None:
+    """Not the cancellation that it made."""
+    left: list[str] = []
+
+    async def wait() -> ToolResult:
+        try:
+            return await asyncio.Event().wait()  # pyright: ignore[reportReturnType] -- never
+        finally:
+            left.append("left")
+
+    async def fault() -> ToolResult:
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await together([wait(), fault()])
+    assert left == ["left"]
 
 
 @pytest.mark.parametrize(
@@ -313,6 +345,13 @@ async def test_w34_an_unknown_tool_is_refused_with_the_names() -> None:
     assert "send" in result.content
 
 
+@pytest.mark.parametrize("arguments", [None, ["text"], "text"])
+async def test_arguments_that_are_no_object_are_an_error(arguments: Any) -> None:
+    """A model may write anything."""
+    (result,) = await dispatch([echo], [ToolCall("1", "echo", arguments)])
+    assert result.error == "invalid_arguments"
+
+
 @pytest.mark.parametrize("arguments", [{}, {"text": 3}, {"text": "a", "loud": True}, {"text": {1}}])
 async def test_w34_arguments_are_checked_and_named(arguments: dict[str, Any]) -> None:
     """The error names the argument at fault, and the tool is not called."""
@@ -358,6 +397,8 @@ async def test_cancelling_the_caller_cancels_the_tools(count: int) -> None:
         try:
             await asyncio.Event().wait()
         finally:
+            for _ in range(9):  # a tool may have something to put away
+                await asyncio.sleep(0)
             ended.append("ended")
 
     task = asyncio.create_task(dispatch([wait], [call("wait")] * count))

@@ -265,6 +265,9 @@ def test_deltas_are_checked() -> None:
             table.changes({"b": 1}, delta, in_branch=False)
         assert caught.value.key == key
         assert key in str(caught.value)
+    table.check(["a", "b"])
+    with pytest.raises(UnknownKey):
+        table.check(["a", "z"])
     for bad in ({1: 2}, {"\ud800": 1}):
         with pytest.raises(NotSerializable):
             merges().changes({}, bad, in_branch=False)  # pyright: ignore[reportArgumentType] -- it is wrong on purpose
@@ -358,6 +361,16 @@ def test_pub48_a_hundred_orders_of_arrival_give_one_state() -> None:
     assert set(ended) == {
         repr({"log": ["start", 0, 1, 2, 3, 4, 5], "n": 16, **{f"own{i}": i for i in range(6)}})
     }
+
+
+def test_integers_are_not_put_together_after_a_float() -> None:
+    """A float that is lost in a greater sum is lost in the same way where branches meet."""
+    base: Any = {"n": 5e-121}
+    there_and_back = written(TABLE, base, {"n": 2}, {"n": -2})
+    assert applied(base, there_and_back) == {"n": 0.0}
+    assert applied(base, TABLE.joined(base, [("a", there_and_back)])) == {"n": 0.0}
+    changes = [("a", there_and_back[:1]), ("b", there_and_back[1:])]
+    assert applied(base, TABLE.joined(base, changes)) == {"n": 0.0}
 
 
 def test_joined_changes_are_few() -> None:

@@ -33,7 +33,7 @@ class Graph(GraphDefinition[S]):
 
     async def run(
         self,
-        input: Mapping[str, Any] | S | None = None,  # noqa: A002 -- a published name
+        input: Mapping[str, Any] | S | None = None,
         *,
         store: Store | None = None,
         run_id: str | None = None,
@@ -55,7 +55,7 @@ class Graph(GraphDefinition[S]):
     async def resume(
         self,
         run_id: str,
-        input: Mapping[str, Any] | None = None,  # noqa: A002 -- a published name
+        input: Mapping[str, Any] | None = None,
         *,
         store: Store,
         answers: Mapping[str, Any] | None = None,
@@ -83,7 +83,7 @@ class Graph(GraphDefinition[S]):
         *,
         at: int,
         store: Store,
-        input: Mapping[str, Any] | None = None,  # noqa: A002 -- a published name
+        input: Mapping[str, Any] | None = None,
         new_run_id: str | None = None,
         step_budget: int | None = None,
         raise_on_error: bool = True,
@@ -106,7 +106,7 @@ class Graph(GraphDefinition[S]):
 
     def stream(
         self,
-        input: Mapping[str, Any] | S | None = None,  # noqa: A002 -- a published name
+        input: Mapping[str, Any] | S | None = None,
         *,
         store: Store | None = None,
         run_id: str | None = None,
@@ -121,15 +121,11 @@ class Graph(GraphDefinition[S]):
         modes = streaming.modes_of(mode)
         return streaming.stream(self._order(store), input, run_id, modes)
 
-    def follow(
-        self, run_id: str, *, store: Store, after_seq: int = 0
-    ) -> AsyncIterator[GraphEvent]:
+    def follow(self, run_id: str, *, store: Store, after_seq: int = 0) -> AsyncIterator[GraphEvent]:
         """Give the events of a run that follow `after_seq`, then new ones until it is over."""
         return streaming.follow(self._order(store), run_id, after_seq)
 
-    async def events(
-        self, run_id: str, *, store: Store, after_seq: int = 0
-    ) -> list[GraphEvent]:
+    async def events(self, run_id: str, *, store: Store, after_seq: int = 0) -> list[GraphEvent]:
         """Read the events of a run, and of those below it, that follow `after_seq`."""
         return await reading.events(self._order(store), run_id, after_seq)
 
@@ -172,5 +168,3 @@ class Graph(GraphDefinition[S]):
         desk = desk_of(store, self.name)
         instance = desk.instance(self.lease, self.durability)
         return Order(self, desk, instance, approver)
-
-

@@ -55,6 +55,15 @@ class Feed:
         self._ended = True
         self._wake.set()
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more will come."""
+        return self._ended
+
+    def poke(self) -> None:
+        """Wake whoever waits, though nothing came here."""
+        self._wake.set()
+
     def chunk(self, chunk: ModelChunk) -> None:
         """Take a piece of a model's answer."""
         if self._behind:

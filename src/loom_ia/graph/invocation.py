@@ -8,7 +8,7 @@ A tool that was given up is told to stop and left to end by itself, for a thread
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, cast
 
@@ -125,7 +125,11 @@ class Invocation:
 
 async def arguments_of(tool: Tool, call: ToolCall) -> tuple[JsonObject, ToolResult | None]:
     """Give the arguments of a call as JSON, and the error that they make, if they cannot run."""
-    arguments = dict(call.arguments)
+    arguments: Any = call.arguments or {}
+    if not isinstance(arguments, Mapping):
+        text = prompt_text("en", "unreadable_arguments", text=storable_text(repr(arguments)))
+        return {}, refusal(call, "invalid_arguments", text)
+    arguments = dict(cast("Mapping[str, Any]", arguments))
     if INVALID_ARGUMENTS in arguments:
         text = prompt_text("en", "unreadable_arguments", text=arguments[INVALID_ARGUMENTS])
         return {}, refusal(call, "invalid_arguments", text)
@@ -185,8 +189,10 @@ def _shown(call: ToolCall, output: object) -> ToolResult:
     lines = [output.text] if output.text else []
     lines += [f"(file {f.name}, {f.media_type}, {len(f.data)} bytes)" for f in output.files]
     files = [f.data for f in output.files]
-    data: Any = output.data if not files else files[0] if len(files) == 1 else files
-    text = "\n".join(lines)
+    data: Any = storable(output.data, "data")[0]
+    if files:
+        data = files[0] if len(files) == 1 else files
+    text = storable_text("\n".join(lines))
     if output.is_error:
         return ToolResult(call.id or "", call.name, text, is_error=True, error="failed", data=data)
     return ToolResult(call.id or "", call.name, text, data=data)

@@ -253,9 +253,9 @@ class Merges:
         """Give what a single branch did, in few changes."""
         is_mergeable = all(_given(c, self._policies.get(key)) is not _NOTHING for c in changes)
         if (in_branch and is_mergeable) or {change.op for change in changes} <= {"add"}:
-            return _compact(key, changes)
+            return _compact(own, key, changes)
         if {change.op for change in changes} == {"append"}:
-            return _compact(key, changes)
+            return _compact(own, key, changes)
         return [Change.of("set", key, applied(own, changes)[key])]
 
     def _together(
@@ -274,7 +274,7 @@ class Merges:
                 values = applied(values, (change,))
                 made.append(change)
         if in_branch or all(change.op == "add" for change in made):
-            return _compact(key, made)
+            return _compact(own, key, made)
         return [Change.of("set", key, values[key])]
 
 
@@ -306,23 +306,23 @@ def _given(change: Change, policy: Merge | None) -> object:
     return _NOTHING
 
 
-def _compact(key: str, changes: Sequence[Change]) -> list[Change]:
+def _compact(own: Values, key: str, changes: Sequence[Change]) -> list[Change]:
     """Put neighbours together where one change does the same, to the last bit."""
+    # The sum of integers alone does not depend on how they are put together.
+    is_exact = type(own.get(key, 0)) is int and all(
+        type(change.value) is int for change in changes if change.op == "add"
+    )
     kept: list[Change] = []
     for change in changes:
         last = kept[-1] if kept else change
         if kept and last.op == change.op == "append":
             items = [*(_sequence(last.value) or ()), *(_sequence(change.value) or ())]
             kept[-1] = Change.of("append", key, cast("JsonValue", items))
-        elif kept and last.op == change.op == "add" and _are_ints(last.value, change.value):
+        elif kept and last.op == change.op == "add" and is_exact:
             kept[-1] = Change.of("add", key, added(last.value, change.value))
         else:
             kept.append(change)
     return kept
-
-
-def _are_ints(*values: JsonValue) -> bool:
-    return all(type(value) is int for value in values)
 
 
 def _conflict(key: str, branches: tuple[str, ...], policy: Merge | None) -> MergeConflict:

@@ -17,6 +17,7 @@ from loom_ia.graph.codec import Codec
 from loom_ia.graph.definition import GraphDefinition
 from loom_ia.graph.errors import RunError
 from loom_ia.graph.types import Interrupt, RunResult, StopReason
+from loom_ia.graph.visits import visits_of
 
 Causes = Mapping[tuple[RunId, str], BaseException]
 
@@ -172,6 +173,7 @@ def result_of(
         usage=usage_of(run, state),
         budget_left=budget_left,
         parent=run.header.origin,
+        visits=visits_of(run),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from loom_ia.core.json import canonical, storable_text
+from loom_ia.core.json import storable_text
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.request import ModelRequest
 from loom_ia.core.model.sizes import Sizes
@@ -124,7 +124,9 @@ class _Loop:
     new: list[Message] = field(default_factory=list[Message])
     usage: Usage = field(default_factory=Usage)
     may_compact: bool = True
-    last_batch: str = ""
+    last_batch: list[tuple[str, dict[str, Any]]] = field(
+        default_factory=list[tuple[str, dict[str, Any]]]
+    )
     repeats: int = 0
     sizes: Sizes = field(default_factory=Sizes)
 
@@ -168,7 +170,10 @@ class _Loop:
             reply = await self._asked(self._request(is_last=is_last))
             return {
                 "text": storable_text(reply.text),
-                "tool_calls": [ToolCall(c.id, c.name, dict(c.arguments)) for c in reply.tool_calls],
+                "tool_calls": [
+                    ToolCall(call.id, call.name, dict(call.arguments or {}))
+                    for call in reply.tool_calls
+                ],
                 "usage": reply.usage,
                 "stop_reason": reply.stop_reason,
             }
@@ -223,19 +228,23 @@ class _Loop:
         compaction = self.plan.compaction
         if compaction is None or not self.may_compact:
             return
-        before = self._tokens(self.messages)
-        if before <= compaction.over_tokens:
-            return
         replaced = list(self.messages)
 
-        async def compact() -> list[Message]:
-            return list(await compaction.compacted(replaced))
+        async def compact() -> list[Message] | None:
+            """Give None when there is no need, and nothing when there is no gain."""
+            before = self._tokens(replaced)
+            if before <= compaction.over_tokens:
+                return None
+            given = await compaction.compacted(replaced)
+            return list(given) if self._tokens(given) < before else []
 
         async def archive() -> None:
             await compaction.archived(replaced)
 
-        given: list[Message] = await self.ctx.effect(f"compact:{n}", compact)
-        if not given or self._tokens(given) >= before:
+        given: list[Message] | None = await self.ctx.effect(f"compact:{n}", compact)
+        if given is None:
+            return
+        if not given:
             self.may_compact = False
             return
         if compaction.archive is not None:
@@ -271,6 +280,6 @@ class _Loop:
             self.messages.append(Message("user", note))
 
     def _count_repeats(self, calls: Sequence[ToolCall]) -> None:
-        batch = canonical([[call.name, dict(call.arguments)] for call in calls])
+        batch = [(call.name, dict(call.arguments)) for call in calls]
         self.repeats = self.repeats + 1 if batch == self.last_batch else 1
         self.last_batch = batch

@@ -70,8 +70,13 @@ class Toolset:
         return self.tools.get(name)
 
     def verdict(self, name: str, arguments: Mapping[str, Any]) -> Verdict:
-        """Judge a call of a tool of the set by the rules, not by what the tool declares."""
-        texts = _first_texts(self.tools[name].spec, arguments)
+        """Judge a call of a tool of the set by the rules, not by what the tool declares.
+
+        What a model wrote in the place of arguments is judged as no argument.
+        """
+        is_object = isinstance(cast("object", arguments), Mapping)
+        seen = arguments if is_object else dict[str, Any]()
+        texts = _first_texts(self.tools[name].spec, seen)
         given = {layer.verdict(name, texts) for layer in self.rules}
         for verdict in _STRICTEST_FIRST:
             if verdict in given:

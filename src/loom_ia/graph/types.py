@@ -176,7 +176,8 @@ class RunResult(Generic[S]):
     `steps` counts the occurrences of this graph's steps that this call executed, `total_steps`
     those that were started over the whole run; children count in neither. `state` is the caller's
     own copy. `usage` sums the `usage` that steps wrote, children included. `budget_left` is in
-    steps, None without a step budget. `parent` is the run and the place that a fork came from.
+    steps, None without a step budget. `parent` is the run and the place that a fork came from;
+    `visits` what its picture shows.
     """
 
     run_id: str
@@ -193,6 +194,7 @@ class RunResult(Generic[S]):
     usage: Usage | None = None
     budget_left: int | None = None
     parent: tuple[str, int] | None = None
+    visits: Any = field(default=None, repr=False, compare=False)
 
     @property
     def yielded(self) -> bool:

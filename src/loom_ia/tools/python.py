@@ -22,11 +22,11 @@ from loom_ia.core.json import JsonObject
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.tooling import ApprovalMode, OnUnknown, SideEffects, ToolSpec
 from loom_ia.core.ports.tools import ToolContext
+from loom_ia.engine.threads import tool_threads
 from loom_ia.tools.arguments import Arguments
 from loom_ia.tools.docstring import read_docstring
 from loom_ia.tools.results import to_output
 from loom_ia.tools.signature import Faults, read_signature, underlying
-from loom_ia.engine.threads import tool_threads
 
 P = ParamSpec("P")
 T = TypeVar("T")

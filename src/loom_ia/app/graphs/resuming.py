@@ -87,6 +87,24 @@ async def resume_graph(
     given = dict(said.input or {})
     around = Surroundings(order.graph, info_of(order.graph, run_id, given, resumed=True))
     await around.begin()
+    return await go_on(order, log, run_id, said, manner, around)
+
+
+async def go_on(
+    order: Order,
+    log: SessionLog,
+    run_id: RunId,
+    said: Resumption,
+    manner: Manner,
+    around: Surroundings,
+) -> RunResult[Any]:
+    """Write what the caller says, and drive the run unless it still waits."""
+    run = log.state.runs[run_id]
+    waits = stop_of(run, log.state.runs) is StopReason.YIELDED
+    if waits and said.input is None and said.answers is None and order.approver is None:
+        result = _as_it_is(order, run, log.state)
+        await around.end(result)
+        return result
     try:
         goes_on = await _write(order, log, run_id, said)
     except ClaimConflict as conflict:

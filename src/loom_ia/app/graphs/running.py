@@ -9,6 +9,7 @@ from loom_ia.core.errors import RunExists
 from loom_ia.core.events.run import RunStarted
 from loom_ia.core.ids import RunId
 from loom_ia.core.json import storable_text
+from loom_ia.engine.log import SessionLog
 from loom_ia.graph.definition import GraphDefinition
 from loom_ia.graph.delegates import started_facts
 from loom_ia.graph.errors import DeltaError
@@ -43,21 +44,17 @@ async def begin(
     manner: Manner,
     *,
     shown: Any,
-    snapshots: Any = (),
 ) -> RunResult[Any]:
     """Open a run with its first facts and drive it."""
     graph, instance = order.graph, order.instance
     log = instance.log(run_id)
     await log.catch_up()
-    if log.run(run_id) is not None or await log.journal.locate(log.tenant_id, run_id) is not None:
-        raise RunExists("run {run_id} exists already", run_id=run_id)
+    require_new(log, run_id, await log.journal.locate(log.tenant_id, run_id))
     info = info_of(graph, run_id, _shown(shown), resumed=False, parent=started.origin)
     around = Surroundings(graph, info)
     await around.begin()
     pen = log.pen(run_id, instance.pilot.may_write)
     pen.begin(started, agent=graph.name, root_run_id=run_id)
-    for payload in snapshots:
-        pen.stage(payload)
     pen.stage(instance.pilot.claim(instance.clock.now()))
     program = order.program(pen.run, log.state)
     before = pen.run.flow.executed if pen.run.flow else 0
@@ -77,6 +74,12 @@ def _shown(given: Any) -> Mapping[str, Any]:
     if isinstance(given, Mapping):
         return dict(cast("Mapping[str, Any]", given))
     return {} if given is None else {"input": given}
+
+
+def require_new(log: SessionLog, run_id: RunId, home: str | None) -> None:
+    """Raise `RunExists` for an id that was used."""
+    if home is not None or log.run(run_id) is not None:
+        raise RunExists("run {run_id} exists already", run_id=run_id)
 
 
 def checked_id(run_id: object) -> RunId:

@@ -58,6 +58,7 @@ class GraphRouted(Payload):
             return run
         if self.ended:
             return run.flowed(flow.item_ended(path, self.error))
+        flow = flow.took(self.source, self.to)
         if self.gathered:
             return run.flowed(flow.gathered(path, self.gathered, self.changes))
         if self.over is not None:

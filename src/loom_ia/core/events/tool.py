@@ -98,6 +98,8 @@ class ToolCompleted(Payload):
         del fact
         if run.flow is None:
             return run.completed(self.call_id, self.output, unknown=self.outcome == "unknown")
+        if self.latency_ms:
+            run = run.but(flow=run.flow.ran(self.tool_name, self.latency_ms))
         if self.usage is not None:
             run = run.paid(self.usage, self.usage.cost_usd or 0.0)
         if self.outcome == "stopped":

@@ -87,7 +87,8 @@ class Flow(Evolving):
     `occurrences` counts how often each line reached each step, `started` all of them, `executed`
     also those that a later drive ran again, `segment` those since the run was last resumed.
     `routes` counts decisions. `last_step` is the one that was started last. `joins` has the steps
-    where branches end, and `initial` the values that the run began with.
+    where branches end, and `initial` the values that the run began with. `edges` counts how often
+    each was taken, an empty name being the end, and `milliseconds` how long each step ran.
     """
 
     lines: Mapping[str, Line]
@@ -100,6 +101,8 @@ class Flow(Evolving):
     routes: int = 0
     last_step: str = ""
     stopped: bool = False
+    edges: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    milliseconds: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def main(self) -> Line:
@@ -166,6 +169,19 @@ class Flow(Evolving):
             segment=self.segment + 1,
             last_step=step,
         )
+
+    def ran(self, step: str, milliseconds: int) -> "Flow":
+        """Note how long a step ran."""
+        before = self.milliseconds.get(step, 0)
+        return self.but(milliseconds={**self.milliseconds, step: before + milliseconds})
+
+    def took(self, source: Sequence[str], targets: Sequence[str]) -> "Flow":
+        """Note which edges were taken."""
+        edges = dict(self.edges)
+        for step in source:
+            for target in dict.fromkeys(targets) or [""]:
+                edges[step, target] = edges.get((step, target), 0) + 1
+        return self.but(edges=edges)
 
     def completed(self, call_id: CallId, changes: Sequence[Change], goto: JsonValue) -> "Flow":
         """End a step that succeeded. An item of a list ends there: its route is the list's."""

@@ -586,7 +586,7 @@ class RunState(Evolving):
         )
         if run.flow is None:
             return run
-        table = tuple(_to_run_again(call) for call in run.table)
+        table = tuple(to_run_again(call) for call in run.table)
         return run.but(table=table, flow=run.flow.given(changes).but(segment=0))
 
     def not_understood(self) -> "RunState":
@@ -618,7 +618,7 @@ def _is_current(flow: Flow, call_id: CallId) -> bool:
     return line.call_id == call_id or (line.stage == "due" and flow.next_call(line)[0] == call_id)
 
 
-def _to_run_again(call: Call) -> Call:
+def to_run_again(call: Call) -> Call:
     """Give a step that failed as it was before it ran; one whose effect is not known stays so."""
     if call.output is None:
         return call
@@ -677,4 +677,5 @@ __all__ = [
     "Step",
     "StepEffect",
     "results_message",
+    "to_run_again",
 ]
