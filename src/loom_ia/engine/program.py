@@ -165,6 +165,11 @@ class StepWork(Protocol):
         """Write that an effect began or ended; what began is safe before this returns."""
         ...
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether somebody reads pieces of text."""
+        ...
+
     def token(self, text: str) -> None:
         """Show a piece of text to whoever follows."""
         ...

@@ -169,7 +169,7 @@ class GraphBindings:
                 return Fault("NonDeterministicStep", str(error), cause=error)
             case errors.NotSerializable():
                 return Fault("NotSerializable", str(error), error.key_path, error)
-            case errors.DeltaError() if error.run_id == "":
+            case errors.DeltaError() if type(error) is not errors.DeltaError:
                 return Fault(type(error).__name__, str(error), error.key or "", error)
             case _:
                 pass
@@ -276,7 +276,7 @@ class GraphBindings:
                 delta = {line.mapped.collect: types.codec.from_json(given)}
                 return self.changes(line, delta)
             ended = [(b.path, b.changes) for b in branches if b.stage == "ended"]
-            return types.merges.joined(line.values, ended)
+            return types.merges.joined(line.values, ended, in_branch=bool(line.path))
         except errors.DeltaError as error:
             return Fault(type(error).__name__, str(error), error.key or "", error)
 

@@ -134,7 +134,8 @@ class _GraphBelow:
                 key for key in {**before, **after} if types.keys is None or key in types.keys
             )
         )
-        return types.merges.returned(before, after, keys)
+        codec = self._child.graph.state_type.codec
+        return types.merges.returned(before, after, keys, codec=codec)
 
     def _waiting(self, child: RunState, call: Call, caller: RunState) -> Done | Fault:
         if not callable(self._child.on_yield):

@@ -95,10 +95,15 @@ class Execution:
         """What the run and those below it consumed."""
         return self._work.usage
 
-    def check_budgets(self) -> None:
-        """Raise what the budget hooks of the graph raise for what was consumed so far."""
+    def check_budgets(self, spent: Usage) -> None:
+        """Raise what the budget hooks of the graph raise, once what a step spent is counted."""
         for check in self._checks:
-            check(self.usage)
+            check(self.usage + spent)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether somebody reads the pieces of text that the step shows."""
+        return self._work.is_followed
 
     async def effect(
         self,

@@ -190,6 +190,10 @@ class _Work:
         )
         await self.context.pen.write(fact, sync=phase == "started")
 
+    @property
+    def is_followed(self) -> bool:
+        return self.context.token is not None
+
     def token(self, text: str) -> None:
         if self.context.token is not None:
             self.context.token(self.run.run_id, self.call.name, text)
