@@ -95,7 +95,7 @@ class GraphBindings:
         fn = step.fn
         given = (view, context) if step.wants_context else (view,)
         if step.timeout is None:
-            return await called(fn, *given)
+            return await (fn(*given) if step.is_async else called(fn, *given))
         limit = asyncio.timeout(step.timeout)
         try:
             async with limit:

@@ -22,7 +22,7 @@ from loom_ia.graph.answers import read_answer, schema_of
 from loom_ia.graph.budget import StepBudget
 from loom_ia.graph.codec import Codec
 from loom_ia.graph.errors import DuplicateKey, NonDeterministicStep, UnknownEffect
-from loom_ia.graph.step_definition import accepted
+from loom_ia.graph.step_definition import accepted, is_async
 
 EFFECT_QUESTION: Final = "effect:"
 """What the key of a question about an effect begins with."""
@@ -293,10 +293,3 @@ async def called(fn: Callable[..., Any], *arguments: Any) -> Any:
         return await fn(*given)
     result = await tool_threads.run(lambda: fn(*given))
     return await result if inspect.isawaitable(result) else result
-
-
-def is_async(fn: Callable[..., Any]) -> bool:
-    """Whether calling a function gives a coroutine."""
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
-        getattr(fn, "__call__", None)  # noqa: B004 -- the method is wanted
-    )

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
 
 from loom_ia.core.model.tooling import OnUnknown, SideEffects
 from loom_ia.core.plan import Join
@@ -40,11 +41,13 @@ class StepDefinition:
     detail: str = ""
     wants_context: bool = field(init=False)
     child: object | None = field(init=False)
+    is_async: bool = field(init=False)
 
     def __post_init__(self) -> None:
         _require_name(self.name)
         _require_options(self)
         object.__setattr__(self, "wants_context", takes(self.fn, 2))
+        object.__setattr__(self, "is_async", is_async(self.fn))
         object.__setattr__(self, "child", getattr(self.fn, "__loom_child__", None))
 
     def may_lead_to(self, name: str) -> bool:
@@ -66,6 +69,13 @@ class Shape(Protocol):
     def steps(self) -> Mapping[str, StepDefinition]: ...
 
 
+def is_async(fn: Callable[..., Any]) -> bool:
+    """Whether calling a function gives a coroutine."""
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
+        getattr(fn, "__call__", None)  # noqa: B004 -- the method is wanted
+    )
+
+
 def takes(fn: Callable[..., Any], count: int) -> bool:
     """Whether `fn` takes `count` arguments by position; not when its signature cannot be read.
 
@@ -78,19 +88,34 @@ def takes(fn: Callable[..., Any], count: int) -> bool:
 def accepted(fn: Callable[..., Any], most: int) -> int:
     """Give how many arguments, `most` at most, `fn` takes from us by position."""
     try:
+        known = _ACCEPTED.get(fn)
+        if known is None:
+            known = _ACCEPTED[fn] = _accepted(fn)
+    except TypeError:  # it cannot be remembered
+        known = _accepted(fn)
+    return min(known, most)
+
+
+_MANY = 1_000
+_ACCEPTED: WeakKeyDictionary[Callable[..., Any], int] = WeakKeyDictionary()
+"""Reading a signature costs more than running a small step."""
+
+
+def _accepted(fn: Callable[..., Any]) -> int:
+    try:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):
         return 0
     count = 0
     for parameter in parameters:
         if parameter.kind is parameter.VAR_POSITIONAL:
-            return most
+            return _MANY
         placed = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
         if placed and (parameter.default is parameter.empty or parameter.default is None):
             count += 1
         else:
             break
-    return min(count, most)
+    return count
 
 
 def is_positive(value: object) -> bool:
