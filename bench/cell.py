@@ -10,23 +10,27 @@ import os
 import sqlite3
 import sys
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 from bench.script import Script
-from bench.systems import Setup, open_system
-from bench.workloads import WORKLOADS, Bench, Figures
+from bench.systems import Setup, open_graph, open_system
+from bench.workloads import GRAPH_WORKLOADS, WORKLOADS, Bench, Figures
 
 MARK = "RESULT "
 
 
 async def measure(workload: str, system: str, setup: Setup, scale: float = 1.0) -> Figures:
     """Run one workload on one system; adds `bytes`, what its folder holds once it is closed."""
-    opened = await open_system(system, setup)
-    try:
-        figures = await WORKLOADS[workload](Bench(opened, setup.script, scale))
-    finally:
-        await opened.close()
+    async with AsyncExitStack() as stack:
+        if workload in GRAPH_WORKLOADS:
+            graph = await open_graph(system, setup)
+            stack.push_async_callback(graph.close)
+            figures = await GRAPH_WORKLOADS[workload](graph, scale)
+        else:
+            opened = await open_system(system, setup)
+            stack.push_async_callback(opened.close)
+            figures = await WORKLOADS[workload](Bench(opened, setup.script, scale))
     figures["bytes"] = stored(setup.folder)
     return figures
 

@@ -249,4 +249,35 @@ def _m1() -> list[Line]:
     ]
 
 
-LINES: Final = (*_w1(), *_counts(), *_w2(), *_w3(), *_w4(), *_w5(), *_m1())
+def _g() -> list[Line]:
+    """Compare a graph with a loop that commits once a step."""
+    memory = Cell("G")
+    free, disk = Cell("G", store="sqlite"), Cell("G", store="sqlite", medium="disk")
+    peers = _agents(memory, langgraph=480 * _US)
+    return [
+        Line(
+            "G1 memory, a step", memory, "per_step", "us", ShareOfPeers(6), memory.of("bare"), peers
+        ),
+        Line("G1 memory, a run of 3 steps", memory, "few_steps", "us", AtMost(1e-3)),
+        Line(
+            "G2 sqlite, a step, flush-free",
+            free,
+            "per_step",
+            "us",
+            AtMost(float("inf")),
+            free.of("bare"),
+            _agents(free, langgraph=1650 * _US),
+        ),
+        Line(
+            "G2 sqlite, a step, on disk",
+            disk,
+            "per_step",
+            "us",
+            TimesFloor(1.5),
+            disk.of("bare"),
+            (Peer(disk.of("langgraph")),),
+        ),
+    ]
+
+
+LINES: Final = (*_w1(), *_counts(), *_w2(), *_w3(), *_w4(), *_w5(), *_m1(), *_g())

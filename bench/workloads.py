@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any, Final, Self, TypeAlias
 
 from bench.script import ANSWER, Script
-from bench.systems import System
+from bench.systems import CountingGraph, System
 
 Figures: TypeAlias = dict[str, float]
 
@@ -20,10 +20,14 @@ CALLS: Final = TURNS + 1
 LONG_TURNS: Final = 300
 RUNS_OF_A_CONVERSATION: Final = 200
 RUNS_AT_ONCE: Final = 200
+STEPS: Final = 300
+FEW_STEPS: Final = 3
 THINKING: Final = 0.02
 _COUNTED_RUNS: Final = 20
 _MOST_SHORT_RUNS: Final = 40
+_MOST_GRAPH_RUNS: Final = 20
 _PATIENCE: Final = 2.5
+_PATIENCE_WITH_A_GRAPH: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,36 @@ WORKLOADS: Final[dict[str, Workload]] = {
     "W3": long_run,
     "W4": runs_at_once,
 }
+
+
+async def graph_runs(graph: CountingGraph, scale: float) -> Figures:
+    """G: runs of a graph, of many steps each and then of a few."""
+    steps = max(FEW_STEPS, round(STEPS * scale))
+    for _ in range(3):
+        await _counted(graph, FEW_STEPS)
+    await _counted(graph, steps)
+    many: list[float] = []
+    few: list[float] = []
+    stop = time.perf_counter() + _PATIENCE_WITH_A_GRAPH
+    while len(many) < _MOST_GRAPH_RUNS and (len(many) < 3 or time.perf_counter() < stop):
+        gc.collect()
+        many.append(await _counted(graph, steps))
+        few.append(await _counted(graph, FEW_STEPS))
+    return {"per_step": median(many) / steps, "few_steps": median(few)}
+
+
+async def _counted(graph: CountingGraph, steps: int) -> float:
+    start = time.perf_counter()
+    ended = await graph.run(steps)
+    elapsed = time.perf_counter() - start
+    if ended != 0:
+        raise RuntimeError(f"the graph of {steps} steps counted up to {ended}")
+    return elapsed
+
+
+GraphWorkload: TypeAlias = Callable[[CountingGraph, float], Awaitable[Figures]]
+
+GRAPH_WORKLOADS: Final[dict[str, GraphWorkload]] = {"G": graph_runs}
 
 
 class _Flushes:

@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""The prebuilt agent of LangGraph, without a checkpointer or with the one for SQLite.
+"""LangGraph: the prebuilt agent, and a graph by hand; with no checkpointer, or the one for SQLite.
 
 The checkpointer writes before the next step begins (`durability="sync"`), as a run that must be
 resumable after a crash needs (https://docs.langchain.com/oss/python/langgraph/durable-execution).
@@ -7,13 +7,14 @@ resumable after a crash needs (https://docs.langchain.com/oss/python/langgraph/d
 
 import warnings
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, TypedDict
 from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool
+from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import create_react_agent
 
 from bench.script import ANSWER, INSTRUCTIONS, QUESTION, TOOL, TOOL_DESCRIPTION, Script
@@ -79,12 +80,7 @@ async def open_system(setup: Setup) -> Measured:
     """Make the agent; a conversation needs the store `sqlite`, or its caller keeps it."""
     warnings.simplefilter("ignore")
     stack = AsyncExitStack()
-    saver = None
-    if setup.store == "sqlite":
-        from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-
-        path = str(setup.folder / "langgraph.db")
-        saver = await stack.enter_async_context(AsyncSqliteSaver.from_conn_string(path))
+    saver = await _saver(setup, stack)
     names = {"name": TOOL, "description": TOOL_DESCRIPTION}
     if setup.tool == "async":
         tool = StructuredTool.from_function(coroutine=_add_async, **names)
@@ -93,6 +89,57 @@ async def open_system(setup: Setup) -> Measured:
     model = ScriptedModel(script=setup.script)
     graph = create_react_agent(model, [tool], prompt=INSTRUCTIONS, checkpointer=saver)
     return Measured(graph, stack, durable=saver is not None)
+
+
+class State(TypedDict):
+    """What the graph made by hand counts."""
+
+    n: int
+
+
+class MeasuredGraph:
+    """A compiled graph; each run is a thread of its checkpointer."""
+
+    def __init__(self, graph: Any, stack: AsyncExitStack, *, durable: bool) -> None:
+        self._graph = graph
+        self._stack = stack
+        self._durable = durable
+
+    async def run(self, steps: int) -> int:
+        config: dict[str, Any] = {"recursion_limit": 1_000_000}
+        options: dict[str, Any] = {}
+        if self._durable:
+            config["configurable"] = {"thread_id": uuid4().hex}
+            options["durability"] = "sync"
+        state = await self._graph.ainvoke({"n": -steps}, config, **options)
+        return state["n"]
+
+    async def close(self) -> None:
+        await self._stack.aclose()
+
+
+async def open_graph(setup: Setup) -> MeasuredGraph:
+    """Make the graph by hand."""
+    stack = AsyncExitStack()
+    saver = await _saver(setup, stack)
+    graph = StateGraph(State)
+    graph.add_node("count", _count)
+    graph.add_edge(START, "count")
+    graph.add_conditional_edges("count", lambda state: "count" if state["n"] < 0 else END)
+    return MeasuredGraph(graph.compile(checkpointer=saver), stack, durable=saver is not None)
+
+
+async def _saver(setup: Setup, stack: AsyncExitStack) -> Any:
+    if setup.store != "sqlite":
+        return None
+    from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+    path = str(setup.folder / "langgraph.db")
+    return await stack.enter_async_context(AsyncSqliteSaver.from_conn_string(path))
+
+
+async def _count(state: State) -> State:
+    return {"n": state["n"] + 1}
 
 
 async def _add_async(a: int, b: int) -> str:

@@ -42,11 +42,33 @@ class System(Protocol):
         ...
 
 
+class CountingGraph(Protocol):
+    """A graph of one step, which adds 1 to `n` and is routed back to itself while `n < 0`."""
+
+    async def run(self, steps: int) -> int:
+        """Run it from `n = -steps`, and give the `n` that it ends with."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of files and connections."""
+        ...
+
+
 class _Module(Protocol):
     async def open_system(self, setup: Setup) -> System: ...
+
+    async def open_graph(self, setup: Setup) -> CountingGraph: ...
 
 
 async def open_system(name: str, setup: Setup) -> System:
     """Make the system called `name`, importing it only now."""
-    module = cast("_Module", import_module(MODULES[name]))
-    return await module.open_system(setup)
+    return await _module(name).open_system(setup)
+
+
+async def open_graph(name: str, setup: Setup) -> CountingGraph:
+    """Make the graph of the system called `name`, importing it only now."""
+    return await _module(name).open_graph(setup)
+
+
+def _module(name: str) -> _Module:
+    return cast("_Module", import_module(MODULES[name]))

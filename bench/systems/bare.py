@@ -57,6 +57,35 @@ async def open_system(setup: Setup) -> Bare:
     return Bare(setup)
 
 
+class BareGraph:
+    """A loop around an awaited step, whose state is kept after each."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._keep, self._close = _store(setup)
+
+    async def run(self, steps: int) -> int:
+        name = uuid4().hex
+        state = {"n": -steps}
+        place = 0
+        while state["n"] < 0:
+            state |= await _count(state)
+            place += 1
+            self._keep(name, place, {**state})
+        return state["n"]
+
+    async def close(self) -> None:
+        self._close()
+
+
+async def open_graph(setup: Setup) -> BareGraph:
+    """Make the floor of a graph."""
+    return BareGraph(setup)
+
+
+async def _count(state: dict[str, int]) -> dict[str, int]:
+    return {"n": state["n"] + 1}
+
+
 def _add(a: int, b: int) -> str:
     return str(a + b)
 

@@ -1,6 +1,7 @@
 """This project, through the same door as any Python program that uses it."""
 
 from collections.abc import AsyncGenerator
+from typing import TypeAlias
 
 from bench.script import ANSWER, INSTRUCTIONS, QUESTION, TOOL, TOOL_DESCRIPTION, Script
 from bench.systems import Setup
@@ -21,10 +22,13 @@ from loom_ia.core.model.messages import Message
 from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.model.request import ModelRequest
 from loom_ia.core.model.usage import Usage
+from loom_ia.graph import END, Graph, SQLiteStore, condition
 from loom_ia.tools import tool
 
 _SPEC = ModelSpec(id="scripted", sdk="fake", model="scripted-1")
 _AGENT = "adder"
+
+State: TypeAlias = dict[str, int]
 # As a provider reports it; what one leaves out is counted from the texts, which takes longer.
 _USAGE = UsageReported(Usage(input_tokens=100, output_tokens=10))
 
@@ -96,6 +100,34 @@ async def open_system(setup: Setup) -> Measured:
     loom.register(TOOL, _add_async if setup.tool == "async" else _add_sync)
     loom.mount()
     return Measured(loom)
+
+
+class MeasuredGraph:
+    """A graph, and the store that its runs are given."""
+
+    def __init__(self, graph: Graph[State], store: SQLiteStore | None) -> None:
+        self._graph = graph
+        self._store = store
+
+    async def run(self, steps: int) -> int:
+        result = await self._graph.run({"n": -steps}, store=self._store)
+        return result.state["n"]
+
+    async def close(self) -> None:
+        if self._store is not None:
+            await self._store.aclose()
+
+
+async def open_graph(setup: Setup) -> MeasuredGraph:
+    """Make a graph whose runs are kept in memory, or in a file at the default durability."""
+    graph = Graph[State]("counter", max_iterations=1_000_000)
+    graph.add_step("count", _count, then=condition(lambda state: state["n"] < 0, "count", END))
+    store = SQLiteStore(setup.folder / "graph.db") if setup.store == "sqlite" else None
+    return MeasuredGraph(graph, store)
+
+
+async def _count(state: State) -> State:
+    return {"n": state["n"] + 1}
 
 
 @tool(name=TOOL, description=TOOL_DESCRIPTION)

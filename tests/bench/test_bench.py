@@ -14,7 +14,7 @@ from bench.lines import LINES, AtMost, Line, Peer, ShareOfPeers, TimesFloor
 from bench.report import MET, MISSED, UNKNOWN, judge, show, table
 from bench.script import Script
 from bench.systems import MODULES, Setup, Store, ToolStyle
-from bench.workloads import WORKLOADS
+from bench.workloads import GRAPH_WORKLOADS, WORKLOADS
 
 
 @pytest.mark.parametrize("system", ["bare", "loom"])
@@ -34,6 +34,19 @@ async def test_every_workload_ends_on_every_store(
         if name
     }
     assert asked <= set(figures)
+    assert (figures["bytes"] > 0) == (store != "memory")
+
+
+@pytest.mark.parametrize("system", ["bare", "loom"])
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+@pytest.mark.parametrize("workload", GRAPH_WORKLOADS)
+async def test_every_workload_of_a_graph_ends_on_every_store(
+    system: str, store: Store, workload: str, tmp_path: Path
+) -> None:
+    """Each gives the figures that lines ask for."""
+    setup = Setup(Script(), store, "async", tmp_path)
+    figures = await measure(workload, system, setup, scale=0.01)
+    assert {line.metric for line in LINES if line.cell.workload == workload} <= set(figures)
     assert (figures["bytes"] > 0) == (store != "memory")
 
 
@@ -68,7 +81,7 @@ def test_lines_name_systems_and_workloads_that_exist() -> None:
     """No line asks for what nothing measures, and no two lines bear the same name."""
     cells = [cell for line in LINES for cell in line.cells if not cell.code and not cell.api]
     assert {cell.system for cell in cells} <= set(MODULES)
-    assert {cell.workload for cell in cells} == set(WORKLOADS)
+    assert {cell.workload for cell in cells} == {*WORKLOADS, *GRAPH_WORKLOADS}
     assert len({line.label for line in LINES}) == len(LINES)
 
 

@@ -35,7 +35,10 @@ class Driven:
 
 @dataclass(slots=True)
 class Instance:
-    """One process's share of the work. `shutdown_timeout` is in seconds."""
+    """One process's share of the work. `shutdown_timeout` is in seconds.
+
+    `alone` tells that nobody else can ever take its runs, so that no lease needs to be kept alive.
+    """
 
     journal: Journal
     clock: Clock
@@ -45,6 +48,7 @@ class Instance:
     artifacts: ArtifactStore | None = None
     idempotency: IdempotencyStore | None = None
     shutdown_timeout: float = 30.0
+    alone: bool = False
     driven: dict[RunId, Driven] = field(default_factory=dict[RunId, Driven])
     strays: Strays = field(default_factory=Strays)
     jobs: set["asyncio.Task[object]"] = field(default_factory=set["asyncio.Task[object]"])

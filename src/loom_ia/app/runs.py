@@ -127,7 +127,8 @@ async def drive_seated(
         strays=instance.strays,
         causes={} if causes is None else causes,
     )
-    instance.heart.watch(run_id, log, interrupt)
+    if not instance.alone:
+        instance.heart.watch(run_id, log, interrupt)
     try:
         return await Drive(context, instance.pilot, interrupt, performers, meter).run()
     except RunMoved:
@@ -139,7 +140,8 @@ async def drive_seated(
         await _hand_back(instance, pen)
         raise
     finally:
-        instance.heart.forget(run_id)
+        if not instance.alone:
+            instance.heart.forget(run_id)
 
 
 async def resume(

@@ -45,8 +45,9 @@ def read_answer(answer: Any, schema: Any) -> Any:
     """Give an answer as what the author asks for: an instance of a class, or the answer itself."""
     if schema is None or isinstance(schema, Mapping) or not isinstance(schema, type):
         return answer
-    if is_typeddict(cast("Any", schema)) or not (
-        dataclasses.is_dataclass(schema) or hasattr(schema, "model_validate")
+    made: Any = cast("Any", schema)
+    if is_typeddict(made) or not (
+        dataclasses.is_dataclass(made) or hasattr(made, "model_validate")
     ):
         return answer
     from pydantic import TypeAdapter

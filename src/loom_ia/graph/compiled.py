@@ -1,8 +1,10 @@
 """A graph as the engine drives it: what decisions may know of it, and the code behind."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from loom_ia.core.model.budget import Budget
 from loom_ia.core.model.tooling import ToolKind
@@ -22,6 +24,22 @@ def plan_of(
     graph: GraphDefinition[Any], *, inline: bool = False, language: Language = "en"
 ) -> GraphPlan:
     """Give what decisions may know of a graph; `inline` tells that a function answers."""
+    build, kept = graph.build, _PLANS.get(graph)
+    if kept is None or kept[0] != build:
+        kept = _PLANS[graph] = (build, _plan(graph))
+    plan = kept[1]
+    if plan.inline_approver == inline and plan.language == language:
+        return plan
+    return replace(plan, inline_approver=inline, language=language)
+
+
+_PLANS: WeakKeyDictionary[GraphDefinition[Any], tuple[tuple[object, ...], GraphPlan]] = (
+    WeakKeyDictionary()
+)
+"""Plans of graphs as they were built last: a fingerprint costs more than a short run."""
+
+
+def _plan(graph: GraphDefinition[Any]) -> GraphPlan:
     steps = {name: _facts(step) for name, step in graph.steps.items()}
     for old, new in graph.migrations.items():
         if old not in steps:
@@ -39,8 +57,6 @@ def plan_of(
         else Budget.trusted(max_cost=None, max_tokens=None, max_calls=None, max_steps=limit),
         before=len(graph.hooks.before),
         after=len(graph.hooks.after),
-        language=language,
-        inline_approver=inline,
         merge=graph.state_type.merges.table(),
         parts=graph.fingerprint_parts(),
         digest=graph.fingerprint(),

@@ -61,6 +61,7 @@ class GraphDefinition(Generic[S]):
         self._entry = entry
         self._steps: dict[str, StepDefinition] = {}
         self._migrations: dict[str, str] = {}
+        self._valid: tuple[object, ...] | None = None
         self.state = state
         self.merge: Mapping[str, Merge] = _merge_table(merge)
         self.types = _classes(types)
@@ -218,8 +219,30 @@ class GraphDefinition(Generic[S]):
         """Find all that is wrong with the graph, errors first; see `validation`."""
         return problems_of(self)
 
+    @property
+    def build(self) -> tuple[object, ...]:
+        """What was given to build the graph: two that are equal make the same plan."""
+        return (
+            self._name,
+            self._entry,
+            tuple(self._steps.values()),
+            tuple(self._migrations.items()),
+            self._hooks,
+            self.max_iterations,
+            self.iterations_per,
+            self.step_budget,
+            self.timeout,
+            self.version,
+        )
+
     def require_valid(self) -> None:
         """Refuse a graph with an error: `StepNotFound` for a missing step, else `InvalidGraph`."""
+        if self._valid == (build := self.build):
+            return
+        self._require_valid()
+        self._valid = build
+
+    def _require_valid(self) -> None:
         problems = self.validate()
         errors = [problem for problem in problems if problem.severity == "error"]
         for fault in errors:

@@ -9,8 +9,10 @@ from loom_ia.core.events.fold import begin, gone_back
 from loom_ia.core.events.run import SessionSnapshot
 from loom_ia.core.json import JsonValue
 from loom_ia.core.state.flow import path_of
+from loom_ia.core.state.run import GRAPH_FAILURE
 from loom_ia.graph.codec import Codec
-from loom_ia.graph.types import GraphEvent
+from loom_ia.graph.results import STOPS
+from loom_ia.graph.types import GraphEvent, StopReason
 
 _VALUES: Final = ("payload", "answer", "result")
 
@@ -33,6 +35,7 @@ def shown_event(event: Event, codec: Codec) -> GraphEvent:
         payload["inputs"] = [_read(item, codec) for item in payload.get("inputs", [])]
     if event.type == "approval.requested":
         payload["question"] = event.event_id
+    payload.update(_named(event, payload))
     call_id = payload.get("call_id") or payload.get("subject")
     step = payload.get("tool_name")
     if event.type in _STEPS and isinstance(call_id, str) and "/" in call_id:
@@ -58,6 +61,29 @@ _STEPS: Final = frozenset(
         "approval.expired",
     }
 )
+
+
+def _named(event: Event, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Give, under the names of the graph library, what the engine names for agents too."""
+    match event.type:
+        case "run.started":
+            names = {"graph": event.agent, "fingerprint": payload.get("plan", "")}
+            return {**names, "parent": payload.get("origin")}
+        case "run.claimed":
+            return {"driver": payload.get("worker_id")}
+        case "run.completed":
+            return {"stop": "completed"}
+        case "run.cancelled":
+            return {"stop": "cancelled"}
+        case "run.failed":
+            name = str(payload.get("error_type", "")).removeprefix(GRAPH_FAILURE)
+            return {"stop": STOPS.get(name, StopReason.ERROR).value}
+        case "approval.requested":
+            return {"id": event.event_id, "schema": payload.get("answer_schema")}
+        case "approval.granted" | "approval.rejected":
+            return {"id": payload.get("question", ""), "author": payload.get("by", "")}
+        case _:
+            return {}
 
 
 def _snapshot(event: Event, snapshot: SessionSnapshot, codec: Codec) -> dict[str, Any]:
@@ -143,7 +169,8 @@ class _Folding:
 
     def _route(self, payload: Mapping[str, Any]) -> None:
         path = str(payload.get("line") or "")
-        targets, source = payload.get("to") or [], payload.get("from") or []
+        targets = cast("list[str]", payload.get("to") or [])
+        source = cast("list[str]", payload.get("from") or [])
         if len(targets) < 2 and not payload.get("inputs") and not payload.get("over"):
             return
         base = self._values.get(path, {})
@@ -154,7 +181,7 @@ class _Folding:
 
 def _apply(values: dict[str, Any], changes: list[dict[str, Any]]) -> None:
     for change in changes:
-        key, value = change["key"], change.get("value")
+        key, value = str(change["key"]), cast("Any", change.get("value"))
         match change["op"]:
             case "set":
                 values[key] = value

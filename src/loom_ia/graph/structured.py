@@ -38,7 +38,7 @@ def shape(schema: object) -> Shape:
     from pydantic.errors import PydanticUserError
 
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(schema)
+        adapter = TypeAdapter[Any](cast("Any", schema))
         document = adapter.json_schema()
     except PydanticUserError as error:
         raise InvalidGraph(

@@ -55,6 +55,16 @@ def test_a_held_lock_is_not_given_twice(
     held.release()
 
 
+def test_what_was_taken_is_released_together(locks: FileDriverLocks) -> None:
+    """Whoever closes a journal lets go of each lock that was taken through it."""
+    held = locks.hold("worker-1")
+    locks.hold("worker-2")
+    held.release()
+    locks.release()
+    assert locks.is_free("worker-1")
+    assert locks.is_free("worker-2")
+
+
 def test_a_lock_has_a_safe_name(locks: FileDriverLocks) -> None:
     """A name that would leave the folder is refused."""
     for use in (locks.hold, locks.is_free):

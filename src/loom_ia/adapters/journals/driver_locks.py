@@ -49,6 +49,7 @@ class FileDriverLocks:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._held: list[FileLock] = []
 
     def hold(self, worker_id: str) -> FileLock:
         """Take the lock of `worker_id`. Raises `JournalBusy` when somebody has it."""
@@ -63,7 +64,9 @@ class FileDriverLocks:
                     os.close(descriptor)
                     raise
                 if _is_at(descriptor, path):
-                    return FileLock(worker_id, path, descriptor)
+                    lock = FileLock(worker_id, path, descriptor)
+                    self._held.append(lock)
+                    return lock
                 os.close(descriptor)  # removed between its opening and its locking
 
     def is_free(self, name: str) -> bool:
@@ -81,6 +84,12 @@ class FileDriverLocks:
                 return True
             finally:
                 os.close(descriptor)
+
+    def release(self) -> None:
+        """Release what was taken here and is held still: nobody drives by it any more."""
+        held, self._held = self._held, []
+        for lock in held:
+            lock.release()
 
     def _path(self, name: str) -> Path:
         return self._folder / require_safe_id(name, "the name of a lock")

@@ -138,6 +138,7 @@ class JsonlJournal:
 
     def _shut(self) -> None:
         self._threads.shutdown()
+        self._locks.release()
         self._flusher.close()
         self._unflushed.close()
         self._files.clear()

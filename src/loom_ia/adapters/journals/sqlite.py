@@ -135,6 +135,7 @@ class SqliteJournal:
     def _shut(self) -> None:
         for thread in (self._writes, self._reads):
             thread.shutdown()
+        self._locks.release()
         self._flusher.close()
         self._reader.close()
         self._writer.close()

@@ -7,7 +7,7 @@ run for theirs. What drives in this process is known by journal, so that a cance
 import asyncio
 import logging
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import count
 from secrets import token_hex
@@ -55,8 +55,11 @@ _BATCH_S: Final = 1.0
 T = TypeVar("T")
 
 
-class WriteFailed(Exception):
+class WriteFailed(JournalError):
     """A fact could not be written; the cause is what the store raised."""
+
+    def __init__(self) -> None:
+        super().__init__("a fact could not be written")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +81,11 @@ class Desk:
             worker_id=worker,
             lease=timedelta(seconds=lease),
             programs=dict,
+            alone=self.store is None,
         )
         locks = self.journal.locks
         if locks is not None and not self.locks:
-            self.locks.append(locks.hold(_PROCESS))
+            self.locks.append(locks.hold(worker))
         name = self.locks[0].name if self.locks else ""
         instance.steer(Pilot(worker, instance.lease, locks, name))
         return instance
@@ -103,11 +107,11 @@ def desk_of(store: Store | None, graph: str) -> Desk:
 def _shared(store: Any, journal: Journal) -> Desk:
     try:
         desk = _DESKS.get(store)
-        if desk is None:
-            desk = _DESKS[store] = Desk(journal, store)
+        if desk is None:  # kept without the store, which it would hold alive
+            desk = _DESKS[store] = Desk(journal, None)
     except TypeError:  # an object that cannot be remembered is only forgotten
         return Desk(journal, store)
-    return desk
+    return replace(desk, store=store)
 
 
 def _foreign(store: Any, graph: str) -> Desk:
@@ -115,12 +119,10 @@ def _foreign(store: Any, graph: str) -> Desk:
         known = _FOREIGN.setdefault(store, {})
     except TypeError:
         return Desk(StoreJournal(store, graph), store)
-    if graph not in known:
-        known[graph] = Desk(StoreJournal(store, graph), store)
-    return known[graph]
+    return Desk(StoreJournal(store, graph), store, known.setdefault(graph, {}))
 
 
-_FOREIGN: Final[WeakKeyDictionary[Any, dict[str, Desk]]] = WeakKeyDictionary()
+_FOREIGN: Final[WeakKeyDictionary[Any, dict[str, dict[RunId, Interrupt]]]] = WeakKeyDictionary()
 
 
 class Keeping:

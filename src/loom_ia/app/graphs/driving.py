@@ -70,7 +70,8 @@ async def drive(
         await around.leave(error)
         raise
     finally:
-        await instance.heart.stop()
+        if not instance.alone:
+            await instance.heart.stop()
     result = _result(order, run, pen, executed_before, failure)
     await _checkpoint(order, run)
     return await _told(order, result, around, manner)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Final
 
@@ -53,13 +54,12 @@ async def stream(
     log = order.instance.log(run_id)
     feed = Feed(log, run_id, cursor=0)
     feed.attach()
-    tokens: list[Token] = []
-    wake = feed.poke
+    tokens: deque[tuple[int, Token]] = deque()
 
     def token(run: RunId, step: str, text: str) -> None:
         del run
-        tokens.append(Token(step, text))
-        wake()
+        tokens.append((log.state.last_seq, Token(step, text)))  # said after what was written by now
+        feed.poke()
 
     order.token = token if "tokens" in modes else None
     task = asyncio.create_task(
@@ -72,10 +72,12 @@ async def stream(
             ended = feed.has_ended
             async for item in feed.ready():
                 if isinstance(item, Event):
+                    while tokens and tokens[0][0] < item.seq:
+                        yield tokens.popleft()[1]
                     for told in teller.told(item):
                         yield told
             while tokens:
-                yield tokens.pop(0)
+                yield tokens.popleft()[1]
             if ended:
                 break
             await feed.wait()

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from loom_ia.core.events.run import RunCancelled, RunCompleted, RunFailed
+from loom_ia.core.json import digest
 from loom_ia.core.model.messages import Message
 from loom_ia.core.spans import span
 from loom_ia.core.state.run import RunState
@@ -15,6 +16,7 @@ def completed(run: RunState, output: Message) -> RunCompleted:
         iterations=run.iterations,
         usage=run.spent.usage,
         cost_usd=run.spent.cost,
+        state_hash=digest(dict(run.flow.main.values))[:32] if run.flow else "",
     )
 
 

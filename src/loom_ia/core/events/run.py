@@ -183,7 +183,10 @@ class RunFinalizing(Payload):
 
 
 class RunCompleted(Payload):
-    """The run ended with an answer. `usage` and `cost_usd` (dollars) are its totals."""
+    """The run ended with an answer. `usage` and `cost_usd` (dollars) are its totals.
+
+    `state_hash` identifies the last values of a graph.
+    """
 
     TYPE = "run.completed"
     CATEGORY = "run"
@@ -193,6 +196,7 @@ class RunCompleted(Payload):
     iterations: int
     usage: Usage = Usage()
     cost_usd: float = sparse(0.0)
+    state_hash: str = sparse("")
 
     def facets(self) -> dict[str, Facet]:
         return {"iterations": self.iterations, "cost_usd": self.cost_usd}

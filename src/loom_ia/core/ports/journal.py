@@ -61,7 +61,7 @@ class DriverLocks(Protocol):
     """Locks that tell whether the process that drives a run still lives."""
 
     def hold(self, worker_id: str) -> HeldLock:
-        """Take the lock of this worker, for as long as the process lives."""
+        """Take the lock of this worker, while the process lives and the journal is open."""
         ...
 
     def is_free(self, name: str) -> bool:

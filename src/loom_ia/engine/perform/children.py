@@ -4,7 +4,6 @@ A run below has no driver of its own: it is ours as long as the run at the top i
 by its id, so that a caller that goes on goes on with it, and never opens a second one.
 """
 
-import contextlib
 import time
 from collections.abc import Sequence
 
@@ -17,6 +16,7 @@ from loom_ia.core.json import storable_text
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.state.calls import Call
 from loom_ia.core.state.run import RunState
+from loom_ia.core.state.session import is_held
 from loom_ia.engine.perform.context import EffectContext
 from loom_ia.engine.program import AnyProgram, Delegate, Fault, GraphProgram, StepDelegate
 
@@ -88,6 +88,8 @@ async def drive_child(call: Call, context: EffectContext) -> tuple[Payload, ...]
         child = await _reopen(child, context)
     if child.outcome is None and context.drive_below is not None:
         child = await context.drive_below(context, child.run_id, delegate.program)
+        if child.outcome is None and not is_held(child, log.state.runs, log.clock.now()):
+            raise InternalError("run {run_id} stands still", run_id=child.run_id)
     latency = round((time.perf_counter() - started) * 1000)
     return _end(child, call, delegate, context, latency)
 
@@ -162,10 +164,3 @@ def _delegate_named(name: str, context: EffectContext) -> Delegate:
     if found is None:
         raise InternalError("{name} opens no run", name=name)
     return found
-
-
-def is_below(context: EffectContext) -> bool:
-    """Whether the run was opened by another one."""
-    with contextlib.suppress(InternalError):
-        return context.run.header.parent_run_id is not None
-    return False
