@@ -1,4 +1,4 @@
-"""Graphs and tools are made of each other: a tool as a step, a graph as a step, a graph as a tool."""
+"""Graphs and tools are made of each other: a tool as a step, a graph as a step or as a tool."""
 
 import asyncio
 

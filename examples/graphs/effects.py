@@ -23,7 +23,7 @@ class Accord:
 
 def ecrire(state):
     ecrits.append(state["client"])
-    return f"Bonjour {state['client']}, voici votre devis n° {len(ecrits)}."
+    return f"Bonjour {state['client']}, voici votre devis."
 
 
 def envoyer_mail(texte, cle):

@@ -11,7 +11,9 @@ from loom_ia.graph import END, Graph, Send, append, fan_out
 g = Graph("metre", "charger")
 
 
-@g.step(then=fan_out("chiffrer", over="lots", as_="lot", collect="prix", limit=3, on_error="collect"))
+@g.step(
+    then=fan_out("chiffrer", over="lots", as_="lot", collect="prix", limit=3, on_error="collect")
+)
 async def charger(state):
     return {"lots": ["charpente", "couverture", "inconnu", "plomberie"]}
 

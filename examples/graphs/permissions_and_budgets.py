@@ -65,7 +65,8 @@ TURNS = [
     ("envoyer_relance", "D-042"),
 ]
 g = Graph("relance", hooks=Hooks(after=[cost_budget(usd=5.00), token_budget(200_000)]))
-g.add_step("echange", tool_loop(modele(*TURNS), surs))
+# After a crash in the middle of a sending, somebody is asked before it is made again.
+g.add_step("echange", tool_loop(modele(*TURNS), surs), on_unknown="pause")
 
 DEMANDE = {"messages": [Message("user", "Relance le devis D-042.")]}
 
@@ -82,7 +83,8 @@ async def main():
     for message in result.state["messages"]:
         if message.role == "tool":
             print("Résultat :", message.text)
-    print("Réponse :", result.state["output"], f"({result.usage.cost_usd:.2f} $)")
+    spent = result.usage or Usage()
+    print("Réponse :", result.state["output"], f"({spent.cost_usd:.2f} $)")
 
     # The same agent that reads for ever, with one dollar.
     lecteur = Graph("lecteur", hooks=Hooks(after=[cost_budget(usd=1.00)]))

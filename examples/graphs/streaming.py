@@ -32,7 +32,9 @@ async def envoyer(state):
 
 async def main():
     store = MemoryStore()
-    async for item in g.stream({"client": "Mme Durand"}, store=store, mode=["updates", "tokens"]):
+    given = {"client": "Mme Durand"}
+    both = ["updates", "tokens"]
+    async for item in g.stream(given, store=store, run_id="relance-1", mode=both):
         match item:
             case Token(text=text):
                 print(text, end="")
@@ -48,7 +50,7 @@ async def main():
             print(f"Après {item.step} :", sorted(item.state))
 
     # Any reader of the store sees the same facts, and can begin again after the last one it saw.
-    async for event in g.follow(result.run_id, store=store, after_seq=2):
+    async for event in g.follow("relance-1", store=store, after_seq=2):
         print(event.seq, event.type, event.step or "")
 
 

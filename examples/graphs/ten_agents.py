@@ -8,10 +8,10 @@ import asyncio
 
 from loom_ia.graph import END, BudgetExhausted, Graph, MemoryStore, add, append, branch
 
-METIERS = (
-    "terrassement maçonnerie charpente couverture menuiserie "
-    "plomberie électricité plâtrerie carrelage peinture"
-).split()
+METIERS = [
+    *("terrassement", "maçonnerie", "charpente", "couverture", "menuiserie"),
+    *("plomberie", "électricité", "plâtrerie", "carrelage", "peinture"),
+]
 
 
 def corps_de_metier(nom, jours):
@@ -30,17 +30,17 @@ def corps_de_metier(nom, jours):
     return agent
 
 
-def chantier(step_budget):
+def chantier(step_budget, metiers=METIERS):
     orchestrateur = Graph(
         "chantier", "repartir", step_budget=step_budget, merge={"planning": append, "jours": add}
     )
 
-    @orchestrateur.step(then=branch("suivant", {nom: nom for nom in METIERS}, default=END))
+    @orchestrateur.step(then=branch("suivant", {nom: nom for nom in metiers}, default=END))
     def repartir(state):
         faits = len(state.get("planning", []))
-        return {"suivant": METIERS[faits] if faits < len(METIERS) else "fini"}
+        return {"suivant": metiers[faits] if faits < len(metiers) else "fini"}
 
-    for rang, nom in enumerate(METIERS):
+    for rang, nom in enumerate(metiers):
         # Only what is named goes back to the parent, as the change that the child made.
         agent = corps_de_metier(nom, 2 + rang % 3)
         orchestrateur.add_step(nom, agent.as_step(outputs=["planning", "jours"]), then="repartir")

@@ -105,7 +105,7 @@ def test_a_step_needs_a_name(name: Any) -> None:
         ("side_effects", "some"),
         ("idempotent", "yes"),
         ("on_unknown", "retry"),
-        ("undo", "cancel"),
+        ("undo", noop),
         ("version", 2),
         ("detail", None),
         ("targets", "abc"),
@@ -139,7 +139,6 @@ def test_a_definition_keeps_every_option() -> None:
         "side_effects": "irreversible",
         "idempotent": True,
         "on_unknown": "pause",
-        "undo": noop,
         "version": "3",
         "detail": "Does it",
     }
@@ -336,8 +335,8 @@ def test_w50_an_unknown_target_is_an_error(then: Any) -> None:
 
 
 def test_an_unknown_fallback_and_an_unknown_declared_target_are_errors() -> None:
-    """A fallback is a step's name; so is what `targets=` names. An `undo` is none."""
-    made = graph().add_step("a", noop, lambda s: "b", targets=["b"], fallback="c", undo=noop)
+    """A fallback is a step's name; so is what `targets=` names."""
+    made = graph().add_step("a", noop, lambda s: "b", targets=["b"], fallback="c")
     assert codes(made) == [("unknown_target", "a", "b"), ("unknown_target", "a", "c")]
 
 

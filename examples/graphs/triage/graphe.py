@@ -9,10 +9,8 @@ read is what leaves, once.
 """
 
 from dataclasses import dataclass
-from typing import TypedDict
 
 from boite_d_envoi import BoiteDEnvoi
-
 from loom_ia.graph import (
     END,
     Ask,
@@ -30,7 +28,8 @@ from loom_ia.tools import tool
 TARIFS = {"plomberie": "à partir de 180 €", "couverture": "à partir de 450 €"}
 
 
-class Classement(TypedDict):
+@dataclass(frozen=True)
+class Classement:
     """What the first model says of a request."""
 
     sujet: str

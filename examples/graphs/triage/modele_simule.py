@@ -33,7 +33,12 @@ def _avec_outil(request: ChatRequest, name: str, arguments: dict, usage: Usage) 
 
 
 def _travaux(demande: str) -> str:
-    mots = {"fuite": "plomberie", "toit": "couverture", "tuile": "couverture", "prise": "électricité"}
+    mots = {
+        "fuite": "plomberie",
+        "toit": "couverture",
+        "tuile": "couverture",
+        "prise": "électricité",
+    }
     return next((lot for mot, lot in mots.items() if mot in demande.lower()), "")
 
 

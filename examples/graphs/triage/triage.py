@@ -14,9 +14,8 @@ from pathlib import Path
 
 from boite_d_envoi import BoiteDEnvoi
 from graphe import construire
-from modele_simule import modele as modele_simule
-
 from loom_ia.graph import SQLiteStore, chat_model
+from modele_simule import modele as modele_simule
 
 DEMANDES = {
     "ana@exemple.fr": "Bonjour, j'ai une fuite sous l'évier, c'est urgent !",

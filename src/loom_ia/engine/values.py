@@ -49,7 +49,8 @@ class JournalStore:
         """Where runs write that are given this store; it closes with the store."""
         self._name = name
         self._tenant_id = tenant_id
-        self._clock = clock or SystemClock()
+        self.clock = clock or SystemClock()
+        """The time of what is written here, runs included."""
         self._fold = Fold()
         self._gate: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
         self._closed = False
@@ -164,8 +165,8 @@ class JournalStore:
 
     def _event(self, changes: Sequence[StoreChange], seq: int) -> Event:
         return Draft(
-            event_id=self._clock.new_id(),
-            ts=self._clock.now(),
+            event_id=self.clock.new_id(),
+            ts=self.clock.now(),
             tenant_id=self._tenant_id,
             session_id=STORE_STREAM,
             run_id=STORE_STREAM,

@@ -31,13 +31,15 @@ def schema_of(schema: Any) -> JsonValue:
     if isinstance(schema, Mapping):
         return _checked(dict(cast("Mapping[str, JsonValue]", schema)))
     from pydantic import TypeAdapter
-    from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+    from pydantic.errors import PydanticUserError
 
     try:
         return cast("JsonObject", TypeAdapter(schema).json_schema())
-    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+    except PydanticUserError as error:
+        reason = error.message.partition("\n")[0]
         raise ValueError(
             f"schema={schema!r}: it is a JSON Schema, a type, a dataclass or a Pydantic model"
+            f" ({reason})"
         ) from error
 
 

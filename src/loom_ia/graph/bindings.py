@@ -78,6 +78,7 @@ class GraphBindings:
             if kept is not None and (found := await kept.find(view)) is not None:
                 return self._done({**found}, view, line)
             given = await self._call(step, view, context)
+            _require_written(context)
             if context.pending:
                 return Done(questions=tuple(context.pending), again=True)
             end = self._end(given, view, line)
@@ -86,6 +87,7 @@ class GraphBindings:
         except (Exception, asyncio.CancelledError, Paused) as error:
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
+            _require_written(context)
             if context.pending:
                 return Done(questions=tuple(context.pending), again=True)
             return self._fault(error, step, call, line)
@@ -300,6 +302,12 @@ class GraphBindings:
         if step is None:
             raise InternalError("there is no step {name}", name=name)
         return step
+
+
+def _require_written(context: Execution) -> None:
+    """Let a fact of the step that could not be written stop the drive, whatever the step did."""
+    if context.unwritten is not None:
+        raise context.unwritten
 
 
 class _TooLong(Exception):

@@ -230,6 +230,14 @@ _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _DEFAULT: Final = Codec()
 
 
+def as_object(values: Mapping[str, JsonValue]) -> JsonObject:
+    """Give values that are written already as one object that a codec reads back as a dict."""
+    written = dict(values)
+    if len(written) == 1 and next(iter(written)).startswith("$"):
+        return {ESCAPE: written}
+    return written
+
+
 def encode(value: Any, *, types: Sequence[type] = ()) -> bytes:
     """Write a value as UTF-8 JSON; raises `NotSerializable`, with the place in it."""
     written = (Codec(types) if types else _DEFAULT).to_json(value)

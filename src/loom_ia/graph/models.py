@@ -64,7 +64,7 @@ class ChatRequest:
     providers that know no effort are not told of any. `output_schema` is a JSON Schema or a type.
     """
 
-    messages: Sequence[Message | Mapping[str, Any]]
+    messages: Sequence[Message | Any]
     system: str | None = None
     tools: Sequence[OfferedTool] = ()
     max_tokens: int | None = None

@@ -12,10 +12,11 @@ from typing import Any, Final, Protocol, cast
 from uuid import uuid4
 
 from loom_ia.core.errors import CallerError
+from loom_ia.core.json import JsonValue
 from loom_ia.core.model.tooling import OnUnknown, SideEffects
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.ports.store import Store
-from loom_ia.core.state.calls import Inquiry
+from loom_ia.core.state.calls import EffectPhase, Inquiry
 from loom_ia.engine.program import Asked, StepWork
 from loom_ia.engine.threads import tool_threads
 from loom_ia.graph.answers import read_answer, schema_of
@@ -64,6 +65,7 @@ class Execution:
         self.store = store
         self.budget = budget
         self.pending: list[Asked] = []
+        self.unwritten: Exception | None = None
         self._work = work
         self._codec = codec
         self._on_unknown = on_unknown
@@ -122,16 +124,25 @@ class Execution:
         if acts and known is not None and known.starts:
             self._require_allowed(key, known.starts)
         if acts or side_effects == "irreversible":
-            await self._work.record(key, "started", position)
+            await self._record(key, "started", position)
         try:
             result = await called(fn, f"{self.idempotency_key}:{key}")
         except Exception:
             if acts:  # it ended, badly: it is not an effect whose end nobody saw
-                await self._work.record(key, "failed", position)
+                await self._record(key, "failed", position)
             raise
         stored = self._codec.to_json(result, key)
-        await self._work.record(key, "done", position, stored)
+        await self._record(key, "done", position, stored)
         return self._codec.from_json(stored)
+
+    async def _record(
+        self, key: str, phase: EffectPhase, position: int, result: JsonValue = None
+    ) -> None:
+        try:
+            await self._work.record(key, phase, position, result)
+        except Exception as error:
+            self.unwritten = error
+            raise
 
     async def interrupt(
         self,

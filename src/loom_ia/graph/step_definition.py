@@ -153,7 +153,7 @@ def _require_options(step: StepDefinition) -> None:
         ),
         ("idempotent", _is(step.idempotent, bool), "True or False"),
         ("on_unknown", step.on_unknown in ("error", "pause"), "'error' or 'pause'"),
-        ("undo", step.undo is None or callable(step.undo), "a function of the state, or None"),
+        ("undo", step.undo is None, "None: undoing steps is not available yet"),
         ("version", _is(step.version, str, None), "a text, or None"),
         ("detail", _is(step.detail, str), "a text"),
     ):

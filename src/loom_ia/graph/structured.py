@@ -42,7 +42,9 @@ def shape(schema: object) -> Shape:
         document = adapter.json_schema()
     except PydanticUserError as error:
         raise InvalidGraph(
-            "output_schema is {schema!r}: give a JSON Schema or a type", schema=schema
+            "output_schema is {schema!r}: give a JSON Schema or a type ({reason})",
+            schema=schema,
+            reason=error.message.partition("\n")[0],
         ) from error
     return Shape(
         cast("JsonObject", document),

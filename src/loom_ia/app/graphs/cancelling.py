@@ -1,5 +1,6 @@
 """Stopping a run of a graph for good, and going on with those that a dead driver left."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -16,12 +17,11 @@ from loom_ia.graph.types import RunResult, StopReason
 
 async def cancel(order: Order, run_id: RunId, by: str) -> bool:
     """Close a run as cancelled; False when it was over already. Raises `RunNotFound`."""
+    seat = order.desk.driven.get(run_id)
+    if seat is not None and seat.ended.get_loop() is asyncio.get_running_loop():
+        order.instance.driven[run_id] = seat  # written in the driver's own log, it is felt at once
     await found(order, run_id)
-    closed = await cancelling.cancel(order.instance, run_id, by=by, session_id=run_id)
-    interrupt = order.desk.driven.get(run_id)
-    if closed and interrupt is not None:
-        interrupt.now("closed")
-    return closed
+    return await cancelling.cancel(order.instance, run_id, by=by, session_id=run_id)
 
 
 async def recover(order: Callable[[], Order], manner: Manner) -> list[RunResult[Any]]:

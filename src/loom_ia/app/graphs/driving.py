@@ -1,17 +1,15 @@
 """Driving a run of a graph, and telling how it ended."""
 
-import logging
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from loom_ia.app import runs
-from loom_ia.app.graphs.desk import WriteFailed
+from loom_ia.app.graphs.checkpoints import Checkpoints
+from loom_ia.app.graphs.keeping import Keeping, WriteFailed
 from loom_ia.app.graphs.order import Order, Surroundings
-from loom_ia.core.errors import ClaimConflict, LoomError
-from loom_ia.core.json import JsonObject, canonical
+from loom_ia.core.errors import ClaimConflict
 from loom_ia.core.state.run import RunState
-from loom_ia.engine.log import Pen
+from loom_ia.engine.log import Pen, SessionLog
 from loom_ia.engine.program import GraphProgram
 from loom_ia.graph.errors import (
     CheckpointFailed,
@@ -20,10 +18,8 @@ from loom_ia.graph.errors import (
     RunError,
     RunLocked,
 )
-from loom_ia.graph.results import error_of, result_of, stop_of
+from loom_ia.graph.results import error_of, result_of
 from loom_ia.graph.types import RunResult, StopReason
-
-_log = logging.getLogger("loom_ia.graph")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +45,26 @@ async def drive(
     """
     run_id, desk, instance = pen.run_id, order.desk, order.instance
     failure: RunError | None = None
+    kept = Checkpoints.of(order, run_id, pen.log)
     try:
-        instance.sit(run_id, pen.log)
-        desk.driven[run_id] = instance.driven[run_id].interrupt
+        desk.driven[run_id] = instance.sit(run_id, pen.log)
         try:
             run = await runs.drive_seated(
-                instance, pen, program, causes=order.causes, meter=order.meter, token=order.token
+                instance,
+                pen,
+                program,
+                performers=kept.performers,
+                causes=order.causes,
+                meter=order.meter,
+                token=order.token,
             )
         except WriteFailed as error:
             run = pen.log.run(run_id) or pen.run
-            failure = _not_written(order, run, error)
+            failure = not_written(order, run, error)
         finally:
             desk.driven.pop(run_id, None)
             instance.leave(run_id)
+            await _settle(order)
     except ClaimConflict as conflict:
         locked = locked_by(conflict)
         await around.leave(locked)
@@ -72,23 +75,39 @@ async def drive(
     finally:
         if not instance.alone:
             await instance.heart.stop()
-    result = _result(order, run, pen, executed_before, failure)
-    await _checkpoint(order, run)
+    log, run = await _as_written(order, pen.log, run)
+    result = _result(order, run, log, executed_before, failure)
+    await kept.close(run)
     return await _told(order, result, around, manner)
 
 
+async def _settle(order: Order) -> None:
+    journal = order.instance.journal
+    if isinstance(journal, Keeping):
+        await journal.settle()
+
+
+async def _as_written(order: Order, log: SessionLog, run: RunState) -> tuple[SessionLog, RunState]:
+    """Give a run as it is in the journal, where somebody else closed it before ours was written."""
+    journal = order.instance.journal
+    if not isinstance(journal, Keeping) or not journal.was_overtaken:
+        return log, run
+    order.instance.forget(log.session_id)
+    return await order.instance.find(run.run_id, log.session_id)
+
+
 def _result(
-    order: Order, run: RunState, pen: Pen, before: int, failure: RunError | None
+    order: Order, run: RunState, log: SessionLog, before: int, failure: RunError | None
 ) -> RunResult[Any]:
     started = run.flow.executed if run.flow else 0
     error: BaseException | None = failure or error_of(run, order.causes)
     result = result_of(
         order.graph,
         run,
-        pen.log.state,
+        log.state,
         steps=started - before,
         error=error,
-        budget_left=budget_left(run, pen.log.state),
+        budget_left=budget_left(run, log.state),
     )
     if isinstance(error, RunError):
         error.result = result
@@ -103,7 +122,8 @@ def budget_left(run: RunState, state: Any) -> int | None:
     return max(budget.max_steps - state.ledger(run).steps, 0)
 
 
-def _not_written(order: Order, run: RunState, error: WriteFailed) -> CheckpointFailed:
+def not_written(order: Order, run: RunState, error: WriteFailed) -> CheckpointFailed:
+    """Tell that a fact of a run could not be written."""
     cause = error.__cause__
     step = run.flow.last_step if run.flow else ""
     failed = CheckpointFailed(
@@ -162,25 +182,3 @@ def locked_by(conflict: ClaimConflict) -> RunLocked:
         worker_id=conflict.worker_id,
         until=conflict.lease_until.isoformat(timespec="seconds"),
     )
-
-
-async def _checkpoint(order: Order, run: RunState) -> None:
-    """Keep the state where any reader of the store finds it; it is only a cache."""
-    store = order.desk.store
-    if store is None or run.flow is None or run.header.parent_run_id is not None:
-        return
-    log = order.instance.log(run.header.session_id)
-    stop = stop_of(run, log.state.runs)
-    value: JsonObject = {
-        "run_id": run.run_id,
-        "graph": order.graph.name,
-        "last_step": run.flow.last_step or None,
-        "state": dict(run.flow.main.values),
-        "seq": log.state.last_seq,
-        "stop": None if stop is None else stop.value,
-        "saved_at": order.graph.state_type.codec.to_json(datetime.now(UTC)),
-    }
-    try:
-        await store.put(f"checkpoint:{order.graph.name}", run.run_id, canonical(value).encode())
-    except (LoomError, OSError) as error:
-        _log.warning("the checkpoint of run %s is not kept: %s", run.run_id, type(error).__name__)

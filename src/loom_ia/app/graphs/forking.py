@@ -35,7 +35,8 @@ async def fork(order: Order, run_id: RunId, what: Fork, manner: Manner) -> RunRe
     await found(order, run_id)
     events = await stored(order, run_id)
     kept = _until(events, what.at, run_id)
-    new_id = checked_id(what.new_run_id or order.instance.clock.new_id())
+    new_id = what.new_run_id
+    new_id = order.instance.clock.new_id() if new_id is None else checked_id(new_id)
     if what.step_budget is not None and what.step_budget < 0:
         raise ValueError(f"step_budget={what.step_budget}: it is not negative")
     source = _folded(kept)

@@ -26,7 +26,7 @@ async def run_graph(
     """
     graph, instance = order.graph, order.instance
     given, run_id = _accepted(graph, given, run_id)
-    run_id = checked_id(run_id or instance.clock.new_id())
+    run_id = instance.clock.new_id() if run_id is None else checked_id(run_id)
     graph.require_valid()
     program = order.program()
     try:
@@ -67,7 +67,7 @@ def _accepted(
     if not graph.compat or not isinstance(given, Mapping):
         return given, run_id
     values, asked = taken_run_id(cast("Mapping[str, Any]", given))
-    return values, run_id or asked
+    return values, asked if run_id is None else run_id
 
 
 def _shown(given: Any) -> Mapping[str, Any]:

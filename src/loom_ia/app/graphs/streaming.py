@@ -49,8 +49,8 @@ async def stream(
     """Run a graph and give what happens; the last item is one `RunFinished`."""
     if order.graph.compat and isinstance(given, dict):
         given, asked = taken_run_id(given)  # pyright: ignore[reportUnknownArgumentType] -- any mapping
-        run_id = run_id or asked
-    run_id = checked_id(run_id or order.instance.clock.new_id())
+        run_id = asked if run_id is None else run_id
+    run_id = order.instance.clock.new_id() if run_id is None else checked_id(run_id)
     log = order.instance.log(run_id)
     feed = Feed(log, run_id, cursor=0)
     feed.attach()

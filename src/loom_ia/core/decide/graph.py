@@ -44,7 +44,7 @@ NO_FALLBACK: Final = frozenset({"Blocked", "BudgetExhausted", "UnknownEffect"})
 
 @dataclass(slots=True)
 class _Findings:
-    """What was found on the lines."""
+    """What was found on the lines. `places` has how many items of a list may still be launched."""
 
     facts: list[Payload] = field(default_factory=list[Payload])
     called: list[ToolCalled] = field(default_factory=list[ToolCalled])
@@ -54,6 +54,7 @@ class _Findings:
     until: datetime | None = None
     failure: Payload | None = None
     starting: int = 0
+    places: dict[str, int] = field(default_factory=dict[str, int])
 
 
 def decide_graph(view: RunView, plan: GraphPlan, now: datetime) -> Move:
@@ -64,14 +65,16 @@ def decide_graph(view: RunView, plan: GraphPlan, now: datetime) -> Move:
     if not run.understood or flow is None:  # a fact of a newer version: only read it
         return Wait(None)
     found = _Findings()
+    found.running = [call for call in run.table if _is_running(call, view, plan, now)]
     if is_out_of_time(run, plan.timeout, now):
         found.failure = _failed(
             run, "RunTimeout", f"it was driven for more than {plan.timeout:g} s"
         )
     else:
+        late = _too_late(flow)
         for line in flow.lines.values():
-            _advance(line, view, flow, plan, now, found)
-    found.running = [call for call in run.table if _is_running(call, view, plan, now)]
+            if not late or not f"{line.path}/".startswith(late):
+                _advance(line, view, flow, plan, now, found)
     if found.failure is not None:
         return _stop_or(found.running, Emit((found.failure,)))
     if flow.is_over:
@@ -94,6 +97,19 @@ def _move(found: _Findings, view: RunView, plan: GraphPlan) -> Move:
     return Wait(None)
 
 
+def _too_late(flow: Flow) -> tuple[str, ...]:
+    """Give how the paths of the branches begin that are over, whoever is still on the way."""
+    if len(flow.lines) == 1:
+        return ()
+    meeting = (line for line in flow.lines.values() if line.stage == "split")
+    return tuple(
+        f"{branch.path}/"
+        for line in meeting
+        if flow.can_meet(line)
+        for branch in flow.branches_of(line)
+    )
+
+
 def _advance(
     line: Line, view: RunView, flow: Flow, plan: GraphPlan, now: datetime, found: _Findings
 ) -> None:
@@ -101,7 +117,7 @@ def _advance(
         case "due":
             _start(line, view, flow, plan, found)
         case "called":
-            _follow(line, view, plan, now, found)
+            _follow(line, view, flow, plan, now, found)
         case "done":
             _leave(line, view, plan, found)
         case "split":
@@ -119,7 +135,7 @@ def _start(line: Line, view: RunView, flow: Flow, plan: GraphPlan, found: _Findi
     if asked is not None and asked.awaits_answer:
         found.held.append(asked)
         return
-    if _is_over_limit(line, flow, found):
+    if not _has_place(line, flow, found):
         return
     if found.failure is None:
         found.failure = _limit(line, view, flow, plan, found.starting)
@@ -129,6 +145,7 @@ def _start(line: Line, view: RunView, flow: Flow, plan: GraphPlan, found: _Findi
         found.effect = found.effect or Review(line, call_id, after=False)
         return
     found.starting += 1
+    _take_place(line, found)
     facts = plan.tools.get(line.step)
     if facts is None:
         found.failure = _failed(run, "StepNotFound", f"there is no step {line.step!r}", line.step)
@@ -136,18 +153,23 @@ def _start(line: Line, view: RunView, flow: Flow, plan: GraphPlan, found: _Findi
     found.called.append(launch(asked or Call(call_id, line.step, {}), run, plan))
 
 
-def _is_over_limit(line: Line, flow: Flow, found: _Findings) -> bool:
-    """Whether as many items of the same list run as may at once."""
-    parent = flow.lines.get("/".join(line.path.split("/")[:-1])) if line.path else None
+def _has_place(line: Line, flow: Flow, found: _Findings) -> bool:
+    """Whether an item of a list may be launched beside those that run; one that waits does not."""
+    above, _, _ = line.path.rpartition("/")
+    parent = flow.lines.get(above) if line.path else None
     if parent is None or parent.mapped is None:
-        return False
-    busy = sum(1 for b in flow.branches_of(parent) if b.stage in ("called", "done"))
-    starting = sum(1 for fact in found.called if _is_item(fact, parent))
-    return busy + starting >= parent.mapped.limit
+        return True
+    if above not in found.places:
+        items = parent.branch_path(0)[:-1]
+        busy = sum(1 for call in found.running if call.call_id.startswith(items))
+        found.places[above] = parent.mapped.limit - busy
+    return found.places[above] > 0
 
 
-def _is_item(fact: ToolCalled, parent: Line) -> bool:
-    return fact.call_id.startswith(parent.branch_path(0)[:-1])
+def _take_place(line: Line, found: _Findings) -> None:
+    above, _, _ = line.path.rpartition("/")
+    if line.path and above in found.places:
+        found.places[above] -= 1
 
 
 def _limit(line: Line, view: RunView, flow: Flow, plan: GraphPlan, starting: int) -> Payload | None:
@@ -161,7 +183,9 @@ def _limit(line: Line, view: RunView, flow: Flow, plan: GraphPlan, starting: int
     return None
 
 
-def _follow(line: Line, view: RunView, plan: GraphPlan, now: datetime, found: _Findings) -> None:
+def _follow(
+    line: Line, view: RunView, flow: Flow, plan: GraphPlan, now: datetime, found: _Findings
+) -> None:
     """Go on with the step that was called: it runs, waits, is tried again, or failed."""
     run = view.run
     call = run.call(line.call_id)
@@ -174,13 +198,16 @@ def _follow(line: Line, view: RunView, plan: GraphPlan, now: datetime, found: _F
     elif call.parked and not call.child_run_id:
         if call.retry_at is not None and now < call.retry_at:
             found.until = min(found.until or call.retry_at, call.retry_at)
-        else:
+        elif _has_place(line, flow, found):
+            _take_place(line, found)
             found.called.append(launch(call, run, plan))
     else:
         fates = Fates()
         decide_call(call, view, plan, now, fates)
         found.facts += fates.facts
-        found.called += [launch(due, run, plan) for due in fates.launches]
+        if fates.launches and _has_place(line, flow, found):
+            _take_place(line, found)
+            found.called += [launch(due, run, plan) for due in fates.launches]
         found.held += fates.held
         found.failure = found.failure or fates.failure
 

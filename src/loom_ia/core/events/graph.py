@@ -58,9 +58,9 @@ class GraphRouted(Payload):
             return run
         if self.ended:
             return run.flowed(flow.item_ended(path, self.error))
-        flow = flow.took(self.source, self.to)
         if self.gathered:
             return run.flowed(flow.gathered(path, self.gathered, self.changes))
+        flow = flow.took(self.source, self.to)
         if self.over is not None:
             over = self.over
             mapped = Mapped(over.step, over.collect, over.limit, over.take, over.collects_errors)

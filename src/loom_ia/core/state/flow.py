@@ -127,8 +127,11 @@ class Flow(Evolving):
 
     def branches_of(self, line: Line) -> tuple[Line, ...]:
         """Give the branches of a line that is split, in order."""
+        return tuple(self._branches(line))
+
+    def _branches(self, line: Line) -> Iterator[Line]:
         paths = (line.branch_path(index) for index in range(line.branches))
-        return tuple(self.lines[path] for path in paths if path in self.lines)
+        return (self.lines[path] for path in paths if path in self.lines)
 
     def active(self) -> Iterator[Line]:
         """Give the lines that are neither split nor over, in order."""
@@ -136,11 +139,11 @@ class Flow(Evolving):
 
     def can_meet(self, line: Line) -> bool:
         """Whether the branches of a line that is split are where it goes on from them."""
-        branches = self.branches_of(line)
-        if all(branch.stage == "ended" for branch in branches):
+        if all(branch.stage == "ended" for branch in self._branches(line)):
             return True
         if line.mapped is not None:
             return False
+        branches = self._branches(line)
         arrived = [branch.ended_at for branch in branches if branch.stage == "ended"]
         return any(
             at
