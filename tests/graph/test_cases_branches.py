@@ -712,6 +712,28 @@ async def test_a_map_collects_in_the_order_of_items_within_its_limit() -> None:
     assert result.steps == 12
 
 
+async def test_a_limit_holds_when_many_items_go_on_at_once() -> None:
+    """Answered, retried and fresh items share the places: never more than `limit` run."""
+    busy = most = 0
+
+    async def score(state: State, ctx: Any) -> Any:
+        nonlocal busy, most
+        answer = await ctx.interrupt(state["doc"])
+        busy += 1
+        most = max(most, busy)
+        await asyncio.sleep(0)
+        busy -= 1
+        return {"s": answer}
+
+    g = mapped(score, take="s", limit=2)
+    store = MemoryStore()
+    first = await g.run({"documents": list(range(6))}, store=store, run_id="r")
+    answers = {one.id: one.payload for one in first.interrupts}
+    result = await g.resume("r", answers=answers, store=store)
+    assert result.state["scores"] == list(range(6))
+    assert most == 2
+
+
 async def test_a_map_takes_one_key_of_each() -> None:
     """With `take`, the list has that key of each delta, None where there is none."""
 
@@ -854,19 +876,17 @@ async def test_a_map_with_an_item_that_asks(how: str) -> None:
 
 
 async def test_a_map_where_every_item_asks_more_than_its_limit() -> None:
-    """Items that wait keep their place, or give it up; in the end every one is answered."""
+    """An item that waits gives its place up: all of them ask, and all are answered at once."""
 
     async def score(state: State, ctx: Any) -> Any:
         return {"s": await ctx.interrupt(state["doc"])}
 
     g = mapped(score, take="s", limit=2)
     store = MemoryStore()
-    result = await g.run({"documents": [1, 2, 3]}, store=store, run_id="r")
-    for _ in range(3):
-        if not result.yielded:
-            break
-        answers = {one.id: one.payload * 10 for one in result.interrupts}
-        result = await g.resume("r", answers=answers, store=store)
+    first = await g.run({"documents": [1, 2, 3]}, store=store, run_id="r")
+    assert [one.payload for one in first.interrupts] == [1, 2, 3]
+    answers = {one.id: one.payload * 10 for one in first.interrupts}
+    result = await g.resume("r", answers=answers, store=store)
     assert result.state["scores"] == [10, 20, 30]
 
 

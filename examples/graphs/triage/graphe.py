@@ -20,7 +20,7 @@ from loom_ia.graph import (
     Retry,
     branch_by,
     condition,
-    cost_budget,
+    token_budget,
     tool_loop,
 )
 from loom_ia.tools import tool
@@ -71,7 +71,7 @@ def specialiste(nom, modele, outil, role):
 def construire(modele, boite: BoiteDEnvoi) -> Graph:
     """Build the graph on a model and on what sends messages."""
     g = Graph(
-        "triage", "lire", step_budget=60, hooks=Hooks(after=[cost_budget(usd=0.50)]), version="1"
+        "triage", "lire", step_budget=60, hooks=Hooks(after=[token_budget(20_000)]), version="1"
     )
 
     @g.step(then="classer")

@@ -6,9 +6,11 @@ from loom_ia.agents.spec import (
     AnswerSpec,
     ApprovalSpec,
     Budgets,
+    GraphTool,
     LlmSettings,
     MainRole,
     PythonTool,
+    ToolReference,
 )
 
 __all__ = [
@@ -17,7 +19,9 @@ __all__ = [
     "AnswerSpec",
     "ApprovalSpec",
     "Budgets",
+    "GraphTool",
     "LlmSettings",
     "MainRole",
     "PythonTool",
+    "ToolReference",
 ]

@@ -4,9 +4,10 @@ Law. These are values: they name models, prompts and tools, and hold none of the
 stands for is checked in `loom_ia.config`, with all the rest that the configuration declares.
 """
 
-from typing import Any, Final, Literal, Self, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, cast
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from loom_ia.core.json import JsonObject
@@ -136,11 +137,35 @@ class Budgets(_Spec):
         )
 
 
-class PythonTool(_Spec):
+class ToolReference(_Spec):
+    """A tool that an agent may call: what all kinds of references have.
+
+    `KEY` is the key that tells the kind; its value, `target`, names the tool. The fields that a
+    kind has besides replace what the tool itself declares; None keeps it.
+    """
+
+    KEY: ClassVar[str]
+    TAG: ClassVar[str]
+
+    @property
+    def target(self) -> str:
+        """What the tool is found by."""
+        return str(getattr(self, self.KEY))
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The declarations that this reference replaces, by the names of `ToolSpec`."""
+        return self.model_dump(exclude={self.KEY}, exclude_none=True)
+
+
+class PythonTool(ToolReference):
     """A reference to a tool written in Python: a registered name, or `module:attribute`.
 
     Each other field replaces what the tool itself declares; None keeps it.
     """
+
+    KEY = "python"
+    TAG = "(python)"
 
     python: str = Field(
         min_length=1,
@@ -155,10 +180,48 @@ class PythonTool(_Spec):
     on_unknown: OnUnknown | None = Field(default=None, description=_OVERRIDES)
     offload_over: int | None = Field(default=None, gt=0, description=_OVERRIDES)
 
-    @property
-    def overrides(self) -> dict[str, Any]:
-        """The declarations that this reference replaces, by the names of `ToolSpec`."""
-        return self.model_dump(exclude={"python"}, exclude_none=True)
+
+class GraphTool(ToolReference):
+    """A graph that the agent may call: its arguments are the input of a run below the agent's.
+
+    Each other field replaces what is known of the graph; None keeps it.
+    """
+
+    KEY = "graph"
+    TAG = "(graph)"
+
+    graph: str = Field(
+        min_length=1,
+        description=(
+            "The name of a graph of `graphs_dir` or of the `imports`, a registered name, or "
+            "`module:attribute`."
+        ),
+    )
+    name: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9_-]{1,64}$",
+        description="The name under which the model calls it; that of the graph without it.",
+    )
+    description: str | None = Field(
+        default=None, description="What the model reads of it; that of the graph without it."
+    )
+    side_effects: SideEffects | None = Field(default=None, description=_OVERRIDES)
+    approval: ApprovalMode | None = Field(default=None, description=_OVERRIDES)
+
+
+def _kind_of_tool(value: Any) -> str:
+    if isinstance(value, ToolReference):
+        return value.TAG
+    if isinstance(value, Mapping) and GraphTool.KEY in cast("Mapping[str, Any]", value):
+        return GraphTool.TAG
+    return PythonTool.TAG
+
+
+AnyTool: TypeAlias = PythonTool | GraphTool
+ToolSpecs: TypeAlias = Annotated[
+    Annotated[PythonTool, Tag(PythonTool.TAG)] | Annotated[GraphTool, Tag(GraphTool.TAG)],
+    Discriminator(_kind_of_tool),
+]
 
 
 class AgentSpec(_Spec):
@@ -193,6 +256,6 @@ class AgentSpec(_Spec):
         default=None, description="The shape that the answer is asked to have."
     )
     language: Language | None = Field(default=None, description="Overrides the root's `language`.")
-    tools: tuple[PythonTool, ...] = Field(
+    tools: tuple[ToolSpecs, ...] = Field(
         default=(), strict=False, description="The tools that it may call, each once."
     )

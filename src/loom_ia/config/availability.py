@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 Pattern: TypeAlias = tuple[str, ...]
 
 AGENT: Final[Pattern] = ("agents", "*")
+GRAPH: Final[Pattern] = ("graphs", "*")
 _TOOL: Final[Pattern] = (*AGENT, "tools", "*")
 
 
@@ -21,7 +22,7 @@ def _keys(text: str) -> frozenset[str]:
 
 UNAVAILABLE_KEYS: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
     {
-        (): _keys("mcp_servers tool_sources sessions tenants security server triggers graphs"),
+        (): _keys("mcp_servers tool_sources sessions tenants security server triggers"),
         ("storage",): _keys("queue bus encryption retention"),
         ("storage", "events"): _keys("dsn_env role pool"),
         ("storage", "idempotency"): _keys("dsn_env url_env role pool"),
@@ -37,7 +38,7 @@ UNAVAILABLE_KEYS: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
         (*AGENT, "approval"): _keys("scope"),
         ("budgets",): _keys("session tenant"),
         (*AGENT, "budget"): _keys("session tenant"),
-        _TOOL: _keys("mcp source graph alias include exclude required tools output description"),
+        _TOOL: _keys("mcp source alias include exclude required tools output description"),
     }
 )
 
@@ -59,7 +60,7 @@ EXPLAINED_KEYS: Final[Mapping[Pattern, Mapping[str, str]]] = MappingProxyType(
 
 # In these items, a key of the list on the right is another way of writing the key on the left.
 ALTERNATIVES: Final[Mapping[Pattern, tuple[str, frozenset[str]]]] = MappingProxyType(
-    {_TOOL: ("python", frozenset({"mcp", "source", "graph"}))}
+    {_TOOL: ("python", frozenset({"mcp", "source"}))}
 )
 
 

@@ -5,15 +5,15 @@ comes out needs no second look: models and tools are declared, prompts are read.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Generic, TypeAlias, TypeVar
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from loom_ia.agents import AgentSpec
-from loom_ia.config.availability import AGENT
+from loom_ia.config.availability import AGENT, GRAPH, Pattern
 from loom_ia.config.checks import (
     CHECKS,
     CHECKS_OF_TOOLS,
@@ -25,7 +25,7 @@ from loom_ia.config.files import read_bytes
 from loom_ia.config.overrides import Override, check_profiles, override_document, override_values
 from loom_ia.config.places import FILE_NAME, IN_PYTHON, Show, Source, reason, shown_from
 from loom_ia.config.profiles import ActiveProfile, choose_profile, written_profile
-from loom_ia.config.project import Project, WrittenAgent
+from loom_ia.config.project import Project, WrittenAgent, WrittenGraph
 from loom_ia.config.prompts import read_prompts
 from loom_ia.config.references import References
 from loom_ia.config.root import LoomConfig
@@ -37,6 +37,7 @@ from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.model.pricing import Pricing
 from loom_ia.core.prompts import Language
 from loom_ia.core.template import Template
+from loom_ia.graph.spec import GraphSpec
 
 PriceList: TypeAlias = Callable[[ModelSpec], Pricing | None]
 """Gives the prices of a model, None when it does not know it."""
@@ -45,6 +46,7 @@ _NO_FILE: Final = "there is no such file (create a project with `loom init`, or 
 _NO_FOLDER: Final = (
     "there is no folder {folder} (create it with a file for each agent, or list them under agents)"
 )
+_NO_GRAPHS_FOLDER: Final = "there is no folder {folder} (create it with a file for each graph)"
 _SUFFIXES: Final = frozenset({".yaml", ".yml"})
 
 
@@ -88,6 +90,8 @@ class LoadedConfig:
         match path:
             case ("agents", int(position), *rest) if position < len(self.project.agents):
                 return self.project.agents[position].source.problem(tuple(rest), template, **params)
+            case ("graphs", int(position), *rest) if position < len(self.project.graphs):
+                return self.project.graphs[position].source.problem(tuple(rest), template, **params)
             case _:
                 return self.project.source.problem(path, template, **params)
 
@@ -131,15 +135,19 @@ def load_config(
     active, refused = choose_profile(profile, environ, written_profile(written.value))
     document, overrides = override_document(written, active.name, show(file))
     source = Source(show(file), document.value, document)
-    root, agents = _root(document, source)
-    agents += _agents_of_folder(root, source, file.parent, show, alone=not agents)
-    problems += [*refused, *root.problems, *(fault for _, found in agents for fault in found)]
+    root, agents, graphs = _root(document, source)
+    agents += _of_folder(AGENTS, root, source, file.parent, show, alone=not agents)
+    written_graphs_dir = "graphs_dir" in document.value
+    graphs += _of_folder(GRAPHS, root, source, file.parent, show, alone=written_graphs_dir)
+    problems += [*refused, *root.problems]
+    problems += [fault for item in (*agents, *graphs) for fault in item.problems]
     project = _Written(
         root=root,
         source=source,
         base_dir=file.parent,
         show=show,
-        agents=tuple(agent for agent, _ in agents if agent),
+        agents=tuple(WrittenAgent(*part) for item in agents for part in item.parts()),
+        graphs=tuple(WrittenGraph(*part) for item in graphs for part in item.parts()),
         model_ids=_model_ids(document.value),
         profile=active,
         overrides=overrides,
@@ -174,12 +182,17 @@ def prepare_config(
         WrittenAgent(agent, source.inside("agents", position))
         for position, agent in enumerate(root.spec.agents if root.spec else ())
     ]
+    graphs = [
+        WrittenGraph(graph, source.inside("graphs", position))
+        for position, graph in enumerate(root.spec.graphs if root.spec else ())
+    ]
     project = _Written(
         root=root,
         source=source,
         base_dir=folder,
         show=shown_from(folder),
         agents=tuple(agents),
+        graphs=tuple(graphs),
         model_ids=_model_ids(value),
         profile=active,
         overrides=overrides,
@@ -190,7 +203,40 @@ def prepare_config(
     return _prepare(project, problems, references=references, durable=durable)
 
 
-_Agent: TypeAlias = tuple[WrittenAgent | None, tuple[Problem, ...]]
+Spec = TypeVar("Spec", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind(Generic[Spec]):
+    """What is written one file for each: the key of its list, that of its folder, its class."""
+
+    key: str
+    folder: str
+    model: type[Spec]
+    pattern: Pattern
+    no_folder: str
+
+
+AGENTS: Final = _Kind("agents", "agents_dir", AgentSpec, AGENT, _NO_FOLDER)
+GRAPHS: Final = _Kind("graphs", "graphs_dir", GraphSpec, GRAPH, _NO_GRAPHS_FOLDER)
+
+
+@dataclass(frozen=True, slots=True)
+class _Item(Generic[Spec]):
+    """One of them as it was read; without a source, nothing of it was."""
+
+    found: Validated[Spec]
+    source: Source | None = None
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with it."""
+        return self.found.problems
+
+    def parts(self) -> Iterator[tuple[Spec, Source, frozenset[str]]]:
+        """Give what is sound of it, where it stands, and what is not; nothing if nothing is."""
+        if self.found.spec is not None and self.source is not None:
+            yield self.found.spec, self.source, self.found.broken
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +246,7 @@ class _Written:
     base_dir: Path
     show: Show
     agents: tuple[WrittenAgent, ...]
+    graphs: tuple[WrittenGraph, ...]
     model_ids: tuple[str, ...]
     profile: ActiveProfile
     overrides: tuple[Override, ...]
@@ -218,6 +265,7 @@ def _prepare(
         source=written.source,
         base_dir=written.base_dir,
         agents=written.agents,
+        graphs=written.graphs,
         model_ids=written.model_ids,
         references=References(
             written.base_dir, root.imports, in_python=written.source.document is None
@@ -245,7 +293,9 @@ def _prepare(
     _raise_if_any(problems)
     specs = tuple(agent.spec for agent in project.agents)
     return LoadedConfig(
-        config=root.model_copy(update={"agents": specs}),
+        config=root.model_copy(
+            update={"agents": specs, "graphs": tuple(graph.spec for graph in project.graphs)}
+        ),
         base_dir=written.base_dir,
         profile=written.profile,
         prompts={
@@ -283,63 +333,73 @@ def _raise_if_any(problems: Iterable[Problem]) -> None:
         raise ConfigError(found)
 
 
-def _root(document: Document, source: Source) -> tuple[Validated[LoomConfig], list[_Agent]]:
+def _root(
+    document: Document, source: Source
+) -> tuple[Validated[LoomConfig], list[_Item[AgentSpec]], list[_Item[GraphSpec]]]:
     if not document.is_read:
         every = frozenset(LoomConfig.model_fields)
-        return Validated(LoomConfig(version=1), broken=every), []
+        return Validated(LoomConfig(version=1), broken=every), [], []
     value = dict(document.value)
-    agents = value.get("agents")
-    if not isinstance(agents, list):
-        return validate(LoomConfig, value, source), []
-    del value["agents"]
-    inline = [
-        _agent(agent, source.inside("agents", position)) for position, agent in enumerate(agents)
-    ]
-    return validate(LoomConfig, value, source), inline
+    agents, graphs = _inline(AGENTS, value, source), _inline(GRAPHS, value, source)
+    return validate(LoomConfig, value, source), agents, graphs
 
 
-def _agents_of_folder(
-    root: Validated[LoomConfig], source: Source, base_dir: Path, show: Show, *, alone: bool
-) -> list[_Agent]:
-    """Read the files of `agents_dir`; `alone` when they would be the only agents."""
-    if root.spec is None or "agents_dir" in root.broken:
+def _inline(kind: _Kind[Spec], value: dict[str, JsonValue], source: Source) -> list[_Item[Spec]]:
+    """Take those that are written in the root out of it, if they are a list."""
+    items = value.get(kind.key)
+    if not isinstance(items, list):
         return []
-    folder = base_dir / root.spec.agents_dir
+    del value[kind.key]
+    return [_item(kind, item, source.inside(kind.key, i)) for i, item in enumerate(items)]
+
+
+def _of_folder(
+    kind: _Kind[Spec],
+    root: Validated[LoomConfig],
+    source: Source,
+    base_dir: Path,
+    show: Show,
+    *,
+    alone: bool,
+) -> list[_Item[Spec]]:
+    """Read the files of a folder; `alone` when it must be there."""
+    if root.spec is None or kind.folder in root.broken:
+        return []
+    folder = base_dir / getattr(root.spec, kind.folder)
     try:
         files = sorted(folder.iterdir())
     except FileNotFoundError:
-        if not alone or "agents" in root.broken:
+        if not alone or kind.key in root.broken:
             return []
-        problem = source.problem(("agents_dir",), _NO_FOLDER, folder=show(folder))
-        return [(None, (problem,))]
+        problem = source.problem((kind.folder,), kind.no_folder, folder=show(folder))
+        return [_Item(Validated(None, (problem,)))]
     except (OSError, ValueError) as error:
         template = "{folder} cannot be read: {reason}"
         params = {"folder": show(folder), "reason": reason(error)}
-        return [(None, (source.problem(("agents_dir",), template, **params),))]
+        return [_Item(Validated(None, (source.problem((kind.folder,), template, **params),)))]
     return [
-        _agent_of_file(file, show)
+        _item_of_file(kind, file, show)
         for file in files
         if file.suffix in _SUFFIXES and not file.name.startswith(".") and not file.is_dir()
     ]
 
 
-def _agent_of_file(file: Path, show: Show) -> _Agent:
+def _item_of_file(kind: _Kind[Spec], file: Path, show: Show) -> _Item[Spec]:
     try:
         document = _read_file(file, show)
     except ConfigError as error:
-        return None, error.problems
+        return _Item(Validated(None, error.problems))
     if not document.is_read:
-        return None, document.problems
-    agent, problems = _agent(document.value, Source(show(file), document.value, document))
-    return agent, (*document.problems, *problems)
+        return _Item(Validated(None, document.problems))
+    item = _item(kind, document.value, Source(show(file), document.value, document))
+    problems = (*document.problems, *item.problems)
+    return replace(item, found=replace(item.found, problems=problems))
 
 
-def _agent(value: JsonValue, source: Source) -> _Agent:
+def _item(kind: _Kind[Spec], value: JsonValue, source: Source) -> _Item[Spec]:
     if not isinstance(value, dict):
-        return None, (not_a_mapping(value, source),)
-    found = validate(AgentSpec, value, source, AGENT)
-    agent = WrittenAgent(found.spec, source, found.broken) if found.spec else None
-    return agent, found.problems
+        return _Item(Validated(None, (not_a_mapping(value, source),)))
+    return _Item(validate(kind.model, value, source, kind.pattern), source)
 
 
 def _model_ids(value: Mapping[str, JsonValue]) -> tuple[str, ...]:

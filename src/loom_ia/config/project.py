@@ -12,6 +12,7 @@ from loom_ia.config.root import LoomConfig
 from loom_ia.core.errors import Problem
 from loom_ia.core.json import JsonObject
 from loom_ia.core.template import Template
+from loom_ia.graph.spec import GraphSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,15 @@ class WrittenAgent:
     """An agent and where it was written; the parts in `broken` have their default instead."""
 
     spec: AgentSpec
+    source: Source
+    broken: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenGraph:
+    """A graph and where it was written; the parts in `broken` have their default instead."""
+
+    spec: GraphSpec
     source: Source
     broken: frozenset[str] = frozenset()
 
@@ -67,6 +77,11 @@ class Project:
     agents: tuple[WrittenAgent, ...]
     model_ids: tuple[str, ...]
     references: References
+    graphs: tuple[WrittenGraph, ...] = ()
     broken: frozenset[str] = frozenset()
     prompts: Mapping[int, Prompt] = field(default_factory=dict[int, Prompt])
     schemas: Mapping[int, AnswerSchema] = field(default_factory=dict[int, AnswerSchema])
+
+    def graph(self, name: str) -> WrittenGraph | None:
+        """Find a graph that is written, by its name."""
+        return next((graph for graph in self.graphs if graph.spec.name == name), None)

@@ -1,11 +1,13 @@
 """From the names that a configuration writes to the Python objects that they stand for.
 
-Law. A name is registered by a module of `imports` (a tool's own name, or the variable's) or by
-`Loom.register`; else it reads `module:attribute`. One name stands for one object. Names that start
-with `loom.` are ours. Modules are imported once, when a name is first asked for.
+Law. A name is registered by a module of `imports` (the own name of a tool or of a graph,
+or the variable's) or by `Loom.register`; else it reads `module:attribute`. One name stands for one
+object. Names that start with `loom.` are ours. Modules are imported once, when a name is first
+asked for.
 """
 
 import difflib
+import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,6 +49,12 @@ _FAILED_AT: Final = "importing {name} failed with {error}: {text} ({where})"
 def is_tool(value: object) -> TypeGuard[Tool]:
     """Whether `value` can be used as a tool; one that has faults cannot."""
     return _looks_like_a_tool(value) and not faults_of(value) and isinstance(_spec(value), ToolSpec)
+
+
+def is_graph(value: object) -> bool:
+    """Whether `value` is a graph; where none was ever built, nothing is imported to tell."""
+    home = sys.modules.get("loom_ia.graph.definition")
+    return home is not None and isinstance(value, home.GraphDefinition)
 
 
 def faults_of(value: object) -> tuple[Problem, ...]:
@@ -141,8 +149,16 @@ class References:
         return values[0]
 
     @property
+    def graphs(self) -> tuple[object, ...]:
+        """The graphs that were registered or stand in the modules, in the order of their names."""
+        self.load()
+        named = {**self._imported, **self._registered}
+        found = {id(n.value): n.value for _, n in sorted(named.items()) if is_graph(n.value)}
+        return tuple(found.values())
+
+    @property
     def names(self) -> tuple[str, ...]:
-        """The names that stand for a tool or were registered, sorted."""
+        """The names that stand for a tool or a graph, or were registered, sorted."""
         return tuple(sorted({*self._registered, *self._imported}))
 
     def close(self) -> None:
@@ -173,10 +189,11 @@ class References:
             if not _is_public(variable):
                 continue
             yield from self.shown(faults_of(value))
-            if not is_tool(value):
+            if not (is_tool(value) or is_graph(value)):
                 continue
             entry = _Named(value, f"{name}:{variable}")
-            for word in dict.fromkeys((value.spec.name, variable)):
+            own = value.spec.name if is_tool(value) else str(getattr(value, "name", variable))
+            for word in dict.fromkeys((own, variable)):
                 known = self._registered.get(word) or self._imported.setdefault(word, entry)
                 if known.value is not value:
                     template = "the name {word} stands for both {first} and {second}"

@@ -14,6 +14,7 @@ from loom_ia.core.json import JsonObject
 from loom_ia.core.model import ModelSpec
 from loom_ia.core.model.base import Value
 from loom_ia.core.prompts import Language
+from loom_ia.graph.spec import GraphSpec
 
 ProfileName: TypeAlias = Literal["dev", "prod"]
 EventsBackend: TypeAlias = Literal["memory", "jsonl", "sqlite"]
@@ -203,10 +204,15 @@ class LoomConfig(_Section):
     imports: tuple[str, ...] = Field(
         default=(),
         strict=False,
-        description="Python modules that hold your tools; those next to `loom.yaml` are found.",
+        description=(
+            "Python modules that hold your tools and graphs; those next to `loom.yaml` are found."
+        ),
     )
     agents_dir: str = Field(
         default="agents", min_length=1, description="The folder with one file for each agent."
+    )
+    graphs_dir: str = Field(
+        default="graphs", min_length=1, description="The folder with one file for each graph."
     )
     prompts_dir: str = Field(
         default="prompts", min_length=1, description="The folder that `system_file` is relative to."
@@ -224,4 +230,7 @@ class LoomConfig(_Section):
     telemetry: Telemetry = Field(default=Telemetry(), description="What is shown of the inside.")
     agents: tuple[AgentSpec, ...] = Field(
         default=(), strict=False, description="Agents written here, besides those of `agents_dir`."
+    )
+    graphs: tuple[GraphSpec, ...] = Field(
+        default=(), strict=False, description="Graphs written here, besides those of `graphs_dir`."
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Generic, TypeVar, get_args
+from typing import Any, Final, Generic, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic.fields import FieldInfo
@@ -48,6 +48,8 @@ _EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
         "string_pattern_mismatch": "must match {pattern}, and {value} does not",
         "literal_error": "must be one of {expected}, not {value}",
         "missing": "this key is required",
+        "no_kind_of_step": "a step has one of python, agent, graph, tool, ask_human, guard, set",
+        "too_short": "must not be empty",
     }
 )
 # The value is not shown: what stands there by mistake may be a secret.
@@ -62,6 +64,9 @@ _BOOLEAN: Final = "must be true or false, not {value} (YAML 1.2 has no other boo
 _REQUIRED_VERSION: Final = "this key is required (write version: 1)"
 _NOT_A_TOOL: Final = "must be a mapping, not {value} (write - python: {name})"
 _NOT_AVAILABLE: Final = "not available in this version"
+_NO_ROUTE: Final = (
+    "must be a step, a list of steps, or a mapping with branch, condition or fan_out, not {value}"
+)
 _ONLY: Final = "must be {expected}, not {value}"
 _VALUE_NOT_AVAILABLE: Final = "{value} is not available in this version (available: {expected})"
 _UNKNOWN_NEAR: Final = "unknown key (did you mean {suggestion}?)"
@@ -95,7 +100,7 @@ def validate(
     kept = deepcopy(value)
     for error in errors:
         if error["type"] == "extra_forbidden":
-            _remove(kept, error["loc"])
+            _remove(kept, _untagged(error["loc"]))
     wrong = {str(e["loc"][0]) for e in errors if e["loc"] and e["type"] != "extra_forbidden"}
     broken = frozenset(name for name in wrong if name in model.model_fields)
     for name in broken:
@@ -145,12 +150,12 @@ def _problems(
     base: Pattern,
 ) -> Iterator[Problem]:
     for error in errors:
-        path = error["loc"]
+        path = _untagged(error["loc"])
         pattern = (*base, *pattern_of(path))
         if error["type"] == "missing" and _written_otherwise(value, path, pattern):
             continue
         if error["type"] == "extra_forbidden":
-            template, params = _extra_key(model, path, pattern)
+            template, params = _extra_key(model, error["loc"], pattern)
         else:
             template, params = _wrong_value(error, pattern)
         yield source.problem(path, template, **params)
@@ -180,21 +185,55 @@ def _extra_key(
 
 
 def keys_at(model: type[BaseModel], path: KeyPath) -> tuple[str, ...]:
-    """Give the keys that may stand in what is at `path` of `model`."""
+    """Give the keys that may stand in what is at `path` of `model`.
+
+    A name in parentheses in `path` tells the member of a union.
+    """
+    here: Any = model
     for part in path:
-        if isinstance(part, str):
-            model = _model_in(_fields(model)[part].annotation) or model
-    return tuple(_fields(model))
+        here = _below(here, part)
+    found = next(iter(_models_in(here)), model)
+    return tuple(_fields(found))
+
+
+def _below(annotation: Any, part: str | int) -> Any:
+    """Give the annotation of what is under one key, or is one item, of something."""
+    if _is_tag(part):
+        return next(
+            (m for m in _models_in(annotation) if getattr(m, "TAG", "") == part), annotation
+        )
+    model = next(iter(_models_in(annotation)), None)
+    if isinstance(part, str) and model is not None and not _has_free_keys(annotation):
+        return _fields(model)[part].annotation if part in _fields(model) else annotation
+    return annotation
+
+
+def _has_free_keys(annotation: Any) -> bool:
+    """Whether it is a mapping whose keys are anybody's, or may be one."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return False
+    return get_origin(annotation) is dict
 
 
 def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next(filter(None, map(_model_in, get_args(annotation))), None)
+        yield annotation
+        return
+    for inner in get_args(annotation):
+        yield from _models_in(inner)
+
+
+def _is_tag(part: str | int) -> bool:
+    """Whether a part of a place names the member of a union, and is not in what was written."""
+    return isinstance(part, str) and part.startswith("(") and part.endswith(")")
+
+
+def _untagged(loc: KeyPath) -> KeyPath:
+    return tuple(part for part in loc if not _is_tag(part))
 
 
 def _wrong_value(error: ErrorDetails, pattern: Pattern) -> tuple[str, dict[str, object]]:
@@ -217,6 +256,8 @@ def _wrong_value(error: ErrorDetails, pattern: Pattern) -> tuple[str, dict[str, 
         return _QUOTE, params
     elif kind == "bool_type" and isinstance(value, str):
         return _BOOLEAN, params
+    elif kind == "string_type" and pattern[-1:] == ("then",):
+        return _NO_ROUTE, params
     if kind in _EXPECTED:
         return _EXPECTED[kind], params
     return "{problem}", {"problem": error["msg"]}

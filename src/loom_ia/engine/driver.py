@@ -25,6 +25,7 @@ from loom_ia.core.ids import RunId
 from loom_ia.core.model.sizes import Sizes
 from loom_ia.core.plan import Plan
 from loom_ia.core.state.run import RunState
+from loom_ia.core.state.session import RunView
 from loom_ia.engine.interrupt import Interrupt
 from loom_ia.engine.lease import Pilot
 from loom_ia.engine.perform import LIVE, EffectContext, Performers, children
@@ -83,7 +84,7 @@ class Drive:
                     await self._emit(move)
                 case effect:
                     await pen.commit(sync=_must_flush(effect))
-                    if not view.is_same(pen.view()):
+                    if not self._is_fresh(view):
                         continue  # somebody else wrote: decide again
                     await self._perform(effect, plan)
                     if isinstance(effect, RunSteps):
@@ -94,6 +95,13 @@ class Drive:
                     run_id=pen.run_id,
                     move=type(move).__name__,
                 )
+
+    def _is_fresh(self, view: RunView) -> bool:
+        """Whether nothing was written since that the decision could have seen."""
+        pen = self.context.pen
+        if pen.run is not view.run:
+            return False
+        return view.run.flow is not None or view.is_same(pen.view())
 
     @property
     def _is_below(self) -> bool:

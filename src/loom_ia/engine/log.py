@@ -132,7 +132,8 @@ class SessionLog:
             return True
         for run in after:
             closed, closing = self._closing_below(run)
-            after, drafts = (*after, *closed), (*drafts, *closing)
+            if closed:
+                after, drafts = (*after, *closed), (*drafts, *closing)
         first = self.state.last_seq + 1
         batch = [draft.placed(first + i) for i, draft in enumerate(drafts)]
         self._stale = True  # until the outcome is known

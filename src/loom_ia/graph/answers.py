@@ -57,6 +57,16 @@ def read_answer(answer: Any, schema: Any) -> Any:
     return TypeAdapter[Any](cast("Any", schema)).validate_python(answer)
 
 
+def told_answer(answer: Any, schema: JsonValue) -> Any:
+    """Give the answer to a question that has a schema as JSON: an instance is what it holds."""
+    kind = cast("Any", type(answer))
+    if schema is None or not (dataclasses.is_dataclass(kind) or hasattr(kind, "model_dump")):
+        return answer
+    from pydantic import TypeAdapter
+
+    return TypeAdapter[Any](cast("Any", kind)).dump_python(answer, mode="json")
+
+
 def check_answer(answer: object, schema: JsonValue, *, question: str) -> None:
     """Raise `InvalidAnswer`, naming the place, when an answer does not fit its schema."""
     if schema is None:

@@ -62,9 +62,36 @@ class GraphBindings:
         call, line = work.call, work.line
         step = self._step(call.name)
         types = self.graph.state_type
-        context = Execution(
+        context = self._context(step, work) if step.wants_context else None
+        try:
+            view = types.view(line.values, line.extra)
+            kept = None
+            if step.cache is not None:
+                kept = Kept.of(step, self.graph, self.store, types.codec)
+            if kept is not None and (found := await kept.find(view)) is not None:
+                return self._done({**found}, view, line)
+            given = await self._call(step, view, context)
+            if context is not None:
+                _require_written(context)
+                if context.pending:
+                    return Done(questions=tuple(context.pending), again=True)
+            end = self._end(given, view, line)
+            if kept is not None and not end.questions:
+                await kept.keep(view, given)
+        except (Exception, asyncio.CancelledError, Paused) as error:
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise
+            if context is not None:
+                _require_written(context)
+                if context.pending:
+                    return Done(questions=tuple(context.pending), again=True)
+            return self._fault(error, step, call, line)
+        return end
+
+    def _context(self, step: StepDefinition, work: StepWork) -> Execution:
+        return Execution(
             work,
-            types.codec,
+            self.graph.state_type.codec,
             graph=self.graph.name,
             on_unknown=step.on_unknown,
             store=self.store,
@@ -72,28 +99,8 @@ class GraphBindings:
             host=self.host,
             checks=self.checks,
         )
-        try:
-            view = types.view(line.values, line.extra)
-            kept = Kept.of(step, self.graph, self.store, types.codec)
-            if kept is not None and (found := await kept.find(view)) is not None:
-                return self._done({**found}, view, line)
-            given = await self._call(step, view, context)
-            _require_written(context)
-            if context.pending:
-                return Done(questions=tuple(context.pending), again=True)
-            end = self._end(given, view, line)
-            if kept is not None and not end.questions:
-                await kept.keep(view, given)
-        except (Exception, asyncio.CancelledError, Paused) as error:
-            if isinstance(error, asyncio.CancelledError) and is_cancelled():
-                raise
-            _require_written(context)
-            if context.pending:
-                return Done(questions=tuple(context.pending), again=True)
-            return self._fault(error, step, call, line)
-        return end
 
-    async def _call(self, step: StepDefinition, view: Any, context: Execution) -> Any:
+    async def _call(self, step: StepDefinition, view: Any, context: Execution | None) -> Any:
         fn = step.fn
         given = (view, context) if step.wants_context else (view,)
         if step.timeout is None:

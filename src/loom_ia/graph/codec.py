@@ -246,13 +246,24 @@ def encode(value: Any, *, types: Sequence[type] = ()) -> bytes:
 
 def decode(data: bytes, *, types: Sequence[type] = ()) -> Any:
     """Read what `encode` wrote; raises `CorruptCheckpoint` for anything else."""
+    return (Codec(types) if types else _DEFAULT).from_json(_parsed(data))
+
+
+def decode_object(data: bytes) -> JsonObject:
+    """Read a JSON object as it is written; raises `CorruptCheckpoint` for anything else."""
+    stored = _parsed(data)
+    if not isinstance(stored, dict):
+        raise CorruptCheckpoint("these bytes are no object: {type}", type=type(stored).__name__)
+    return cast("JsonObject", stored)
+
+
+def _parsed(data: bytes) -> JsonValue:
     try:
-        stored = parsed(data, allow_inf_nan=False)
+        return parsed(data, allow_inf_nan=False)
     except (ValueError, TypeError) as error:
         raise CorruptCheckpoint(
             "these bytes are no value that was encoded: {reason}", reason=told(error)
         ) from error
-    return (Codec(types) if types else _DEFAULT).from_json(stored)
 
 
 def _check_declarable(cls: Any) -> None:

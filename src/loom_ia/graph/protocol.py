@@ -16,6 +16,7 @@ def understood(given: Any) -> Any:
     if not isinstance(given, Mapping):
         return given
     delta = dict(cast("Mapping[str, Any]", given))
+    delta.pop(RUN_ID, None)
     asks = delta.pop(_YIELD, False)
     phase = delta.pop(_PHASE, "")
     if asks is not True:
@@ -25,6 +26,13 @@ def understood(given: Any) -> Any:
     if _PHASES[phase] == "after":
         return Ask(phase="after", update=delta)
     return Ask(update=delta)
+
+
+def accepted(given: Any, *, compat: bool) -> tuple[Any, str | None]:
+    """Give an input as the state takes it, and the run id that it asks for in compatibility."""
+    if not compat or not isinstance(given, Mapping):
+        return given, None
+    return taken_run_id(cast("Mapping[str, Any]", given))
 
 
 def taken_run_id(given: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:

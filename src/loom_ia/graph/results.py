@@ -16,6 +16,7 @@ from loom_ia.graph.answers import DECISION
 from loom_ia.graph.codec import Codec
 from loom_ia.graph.definition import GraphDefinition
 from loom_ia.graph.errors import RunError
+from loom_ia.graph.running import EFFECT_QUESTION
 from loom_ia.graph.types import Interrupt, RunResult, StopReason
 from loom_ia.graph.visits import visits_of
 
@@ -86,7 +87,9 @@ def interrupt_of(asking: Asking, runs: Mapping[RunId, RunState], codec: Codec) -
             id=inquiry.id,
             kind=inquiry.kind,
             payload=codec.from_json(inquiry.payload),
-            key=inquiry.key,
+            key=inquiry.key.removeprefix(
+                EFFECT_QUESTION if inquiry.kind == "unknown_effect" else ""
+            ),
             step=call.name,
             occurrence=call.occurrence,
             run_id=run.run_id,

@@ -6,13 +6,15 @@ from typing import Any, Final, cast
 from loom_ia.core.events.codec import from_line
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.fold import begin, gone_back
-from loom_ia.core.events.run import SessionSnapshot
+from loom_ia.core.events.run import RunResumed, SessionSnapshot
+from loom_ia.core.events.tool import ToolCompleted
 from loom_ia.core.json import JsonValue
+from loom_ia.core.model.changes import Change
 from loom_ia.core.state.flow import path_of
 from loom_ia.core.state.run import GRAPH_FAILURE
 from loom_ia.graph.codec import Codec
 from loom_ia.graph.results import STOPS
-from loom_ia.graph.types import GraphEvent, StopReason
+from loom_ia.graph.types import DELETE, GraphEvent, StopReason
 
 _VALUES: Final = ("payload", "answer", "result")
 
@@ -35,6 +37,8 @@ def shown_event(event: Event, codec: Codec) -> GraphEvent:
         payload["inputs"] = [_read(item, codec) for item in payload.get("inputs", [])]
     if event.type == "approval.requested":
         payload["question"] = event.event_id
+    if isinstance(event.payload, RunResumed):
+        payload["input"] = given_by(event.payload.changes, codec)
     payload.update(_named(event, payload))
     call_id = payload.get("call_id") or payload.get("subject")
     step = payload.get("tool_name")
@@ -66,6 +70,8 @@ _STEPS: Final = frozenset(
 def _named(event: Event, payload: Mapping[str, Any]) -> dict[str, Any]:
     """Give, under the names of the graph library, what the engine names for agents too."""
     match event.type:
+        case "tool.completed" if isinstance(event.payload, ToolCompleted):
+            return {"error": event.payload.output.text if event.payload.output.is_error else None}
         case "run.started":
             names = {"graph": event.agent, "fingerprint": payload.get("plan", "")}
             return {**names, "parent": payload.get("origin")}
@@ -84,6 +90,16 @@ def _named(event: Event, payload: Mapping[str, Any]) -> dict[str, Any]:
             return {"id": payload.get("question", ""), "author": payload.get("by", "")}
         case _:
             return {}
+
+
+def given_by(changes: Iterable[Change], codec: Codec) -> dict[str, Any]:
+    """Give the delta that made these changes; where a merge kept it not, what the merge gave."""
+    return {
+        change.key: DELETE
+        if change.op == "remove"
+        else codec.from_json(change.incoming[0] if change.incoming else change.value)
+        for change in changes
+    }
 
 
 def _snapshot(event: Event, snapshot: SessionSnapshot, codec: Codec) -> dict[str, Any]:

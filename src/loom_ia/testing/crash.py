@@ -9,15 +9,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, TypeAlias, cast, get_args
 
+from loom_ia.access.graph import Graph
 from loom_ia.app.instance import DEFAULT_TENANT
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.ids import RunId
-from loom_ia.core.model.tooling import ToolSpec
+from loom_ia.core.model.changes import Values
+from loom_ia.core.plan import CallFacts
 from loom_ia.core.views.result import RunResult, run_result
 from loom_ia.engine.log import SessionLog
 from loom_ia.testing.clock import ManualClock
+from loom_ia.testing.crash_graph import Answer
 from loom_ia.testing.crash_host import Host, stop_all
 from loom_ia.testing.crash_journal import CrashJournal, CrashPoint, Side
 from loom_ia.testing.crash_outcome import (
@@ -46,9 +49,11 @@ def no_effects() -> Mapping[str, int]:
     return {}
 
 
-async def crash_everywhere(
-    scenario: Scenario,
+async def crash_everywhere(  # noqa: PLR0913 -- one word each for what a test may vary
+    scenario: Scenario | Graph[Any],
+    input: Any = None,
     *,
+    answer: Answer | None = None,
     effects: Effects = no_effects,
     level: CrashLevel = "kill",
     resume: Scenario | None = None,
@@ -68,6 +73,10 @@ async def crash_everywhere(
         report = await crash_everywhere(scenario, effects=lambda: sent, level="power")
         assert report.ok, report
 
+    For a graph alone, `crash_everywhere(graph, input)` is enough: its run is the scenario, and
+    `answer` gives what answers each question that it asks. In a scenario, `host.drive(graph, …)`
+    does the same, and `store=host.store` is for all the rest.
+
     A scenario does what a client does, with ids of its own choice. After a crash the client asks
     again: on a new host, `resume` is run, or else the scenario from its start, where `run` of a
     run that exists goes on with it and a decision that was written already is accepted (see
@@ -77,20 +86,22 @@ async def crash_everywhere(
     A scenario that deletes its session has nothing to be found again by, and is out of reach.
 
     `level` says what survives: `kill` all that was written, `power` only what was flushed.
-    `effects` gives how often each outside effect happened until now; name each after its tool, as
-    in `send` or `send:ana`. Effects of a tool that may be run again are not limited; any other
-    happens at most as often as in the reference, once more for each leave that a human gave to
+    `effects` gives how often each outside effect happened until now; name each after its tool, its
+    step, or its key inside a step, as in `send` or `send:ana`. Effects of what may be run again are
+    not limited; any other happens at most as often as in the reference, once more for each leave that a human gave to
     launch an interrupted call again, and it happened if its call succeeded. At the crash itself,
     no effect is unknown to the journal.
 
-    Each run must end with the status, text and open questions of the reference, or as `allow`
-    says. `doubles` is how often, for each crash, the resumed life is crashed too, at a place that
-    varies. Time stands still, and passes the dead host's lease between two lives: give questions
-    that expire more time than that. A life that takes more than `patience` seconds has diverged.
+    Each run must end with the status, text and open questions of the reference, a graph also with
+    its state and the effects that it recorded, or as `allow` says. `doubles` is how often, for each
+    crash, the resumed life is crashed too, at a place that varies. Time stands still, and passes
+    the dead host's lease between two lives: give questions that expire more time than that. A life
+    that takes more than `patience` seconds has diverged.
 
     Raises what the undisturbed scenario raises, and `NotRepeatable`.
     """
-    bench = _Bench(scenario, resume or scenario, effects, level, allow, patience)
+    lived = _scenario(scenario, input, answer)
+    bench = _Bench(lived, resume or lived, effects, level, allow, patience)
     await bench.prepare()
     divergences: list[Divergence] = []
     points = [
@@ -104,6 +115,19 @@ async def crash_everywhere(
             seconds += 1
             divergences += (await bench.tried(point, again)).divergences
     return CrashReport(level, bench.writes, len(points), seconds, tuple(divergences))
+
+
+def _scenario(scenario: Scenario | Graph[Any], given: Any, answer: Answer | None) -> Scenario:
+    if not isinstance(scenario, Graph):
+        if given is not None or answer is not None:
+            raise TypeError("input and answer are those of a graph: a scenario has its own")
+        return scenario
+    graph = cast("Graph[Any]", scenario)
+
+    async def run(host: Host) -> None:
+        await host.drive(graph, given, answer=answer)
+
+    return run
 
 
 def _second_points(rank: int, writes: int, doubles: int) -> list[CrashPoint]:
@@ -123,7 +147,7 @@ class _Tried:
     lives: list[Life] = field(default_factory=list[Life])
     problems: list[str] = field(default_factory=list[str])
     outcome: Outcome | None = None
-    specs: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
+    specs: Mapping[str, CallFacts] = field(default_factory=dict[str, CallFacts])
 
     @property
     def writes_of_last_life(self) -> int:
@@ -188,7 +212,7 @@ class _Bench:
         tried.problems += self._judged(tried.outcome, tried.specs)
         return tried
 
-    def _judged(self, outcome: Outcome, specs: Mapping[str, ToolSpec]) -> list[str]:
+    def _judged(self, outcome: Outcome, specs: Mapping[str, CallFacts]) -> list[str]:
         reference = self.reference
         if reference is None:
             return []
@@ -237,11 +261,15 @@ class _Bench:
     async def _outcome(self, journal: PowerLossJournal, before: Mapping[str, int]) -> Outcome:
         events = await _events(journal)
         runs: dict[RunId, RunResult] = {}
+        states: dict[RunId, Values] = {}
         for session_id in dict.fromkeys(event.session_id for event in events):
             log = SessionLog(journal, ManualClock(), DEFAULT_TENANT, session_id)
             await log.catch_up()
-            runs |= {run_id: run_result(run) for run_id, run in log.state.runs.items()}
-        return Outcome(runs, tuple(events), since(before, self.effects()))
+            for run_id, run in log.state.runs.items():
+                runs[run_id] = run_result(run)
+                if run.flow is not None:
+                    states[run_id] = run.flow.main.values
+        return Outcome(runs, tuple(events), since(before, self.effects()), states)
 
 
 async def _events(journal: PowerLossJournal) -> list[Event]:

@@ -1,7 +1,8 @@
 """One life of a process, for a scenario that may be killed: its journal, its clock, its looms.
 
 Law. A host dies whole: each task that was begun on it is stopped before anything survives. A Loom
-made by a host takes being asked twice, as the server of a client that lost its answer must.
+made by a host takes being asked twice, as the server of a client that lost its answer must; so does
+a graph that a host drives.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from loom_ia.access.api import Loom
+from loom_ia.access.graph import Graph
 from loom_ia.app.runs import Listener
 from loom_ia.config.load import LoadedConfig
 from loom_ia.config.root import LoomConfig
@@ -21,10 +23,14 @@ from loom_ia.core.json import JsonObject
 from loom_ia.core.model.caller import CallerContext
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.tooling import ToolSpec
+from loom_ia.core.plan import CallFacts
 from loom_ia.core.ports.tools import Tool
 from loom_ia.core.views.result import RunResult
 from loom_ia.engine.program import Approver
+from loom_ia.engine.values import JournalStore
+from loom_ia.graph.types import RunResult as GraphResult
 from loom_ia.testing.clock import ManualClock
+from loom_ia.testing.crash_graph import Answer, drive_graph, steps_of
 from loom_ia.testing.crash_journal import Crash, CrashJournal
 
 _PATIENCE_S: Final = 10.0
@@ -177,8 +183,9 @@ class RepeatableLoom(Loom):
 class Host:
     """Where a scenario runs: `loom` makes instances on `journal`, at the time of `clock`.
 
-    `life` is 1 until the first crash, 2 until the second, and so on. Time stands still except
-    when the scenario moves it, and between two lives, where it passes the leases of the dead.
+    Graphs run on it by `drive`, or with `store=host.store`. `life` is 1 until the first crash, 2
+    until the second, and so on. Time stands still except when the scenario moves it, and between
+    two lives, where it passes the leases of the dead.
     """
 
     def __init__(self, journal: CrashJournal, clock: ManualClock, life: int = 1) -> None:
@@ -186,6 +193,33 @@ class Host:
         self.clock = clock
         self.life = life
         self.looms: list[RepeatableLoom] = []
+        self.store = JournalStore(journal, name="the store of a host", clock=clock)
+        """The store to give to a run of a graph; it holds the journal of this host."""
+        self._graphs: list[Graph[Any]] = []
+
+    async def drive(
+        self,
+        graph: Graph[Any],
+        input: Any = None,
+        *,
+        run_id: RunId = "run",
+        answer: Answer | None = None,
+    ) -> GraphResult[Any]:
+        """Run a graph, or go on with the run that an earlier life began under this id.
+
+        `answer` is told each question, an `Interrupt`, and gives what answers it; without it, the
+        run is given as it waits. A failure is in the result, and is not tried again.
+        """
+        if graph not in self._graphs:
+            self._graphs.append(graph)
+        return await drive_graph(
+            graph,
+            input,
+            store=self.store,
+            run_id=run_id,
+            answer=answer,
+            asked_before=self.life > 1,
+        )
 
     def loom(
         self,
@@ -212,12 +246,18 @@ class Host:
     def longest_lease(self) -> timedelta:
         """How long a dead host of this kind keeps others away."""
         leases = [loom.config.execution.lease for loom in self.looms]
+        leases += [graph.lease for graph in self._graphs]
         return timedelta(seconds=max(leases, default=60.0))
 
     @property
-    def tool_specs(self) -> Mapping[str, ToolSpec]:
-        """The declarations of every tool that was ready on this host."""
-        return {name: spec for loom in self.looms for name, spec in loom.tool_specs.items()}
+    def tool_specs(self) -> Mapping[str, CallFacts]:
+        """The declarations of every tool that was ready on this host, and of every step."""
+        tools: dict[str, CallFacts] = {}
+        for graph in self._graphs:
+            tools |= steps_of(graph)
+        for loom in self.looms:
+            tools |= loom.tool_specs
+        return tools
 
     async def close(self) -> None:
         """Let go of the looms, the dead ones included."""

@@ -12,10 +12,12 @@ from loom_ia.app.graphs.order import Order
 from loom_ia.core.decide.effects import Effect
 from loom_ia.core.ids import RunId
 from loom_ia.core.json import JsonObject, canonical
+from loom_ia.core.state.flow import Flow
 from loom_ia.core.state.run import RunState
 from loom_ia.engine.log import SessionLog
 from loom_ia.engine.perform import LIVE, EffectContext, Performers
-from loom_ia.graph.codec import as_object
+from loom_ia.graph.codec import as_object, decode_object
+from loom_ia.graph.errors import CorruptCheckpoint
 from loom_ia.graph.results import stop_of
 
 _log = logging.getLogger("loom_ia.graph")
@@ -55,26 +57,25 @@ class Checkpoints:
         if run.flow.main.stage in ("done", "split"):
             self.done = run.flow.main.step
         if self.log.state.last_seq - self.last_seq >= self.order.graph.snapshot_every:
-            await self._keep(run, self.done)
+            await self._keep(run, run.flow, self.done)
 
     async def close(self, run: RunState) -> None:
         """Keep a run that is over or waits, with its last step."""
         if run.flow is not None and run.header.parent_run_id is None:
-            await self._keep(run, run.flow.last_step or None)
+            await self._keep(run, run.flow, run.flow.last_step or None)
 
-    async def _keep(self, run: RunState, last_step: str | None) -> None:
+    async def _keep(self, run: RunState, flow: Flow, last_step: str | None) -> None:
         store, graph, journal = self.order.desk.store, self.order.graph, self.log.journal
         if store is None or (isinstance(journal, Keeping) and journal.is_behind):
             return
         seq = self.log.state.last_seq
         stop = stop_of(run, self.log.state.runs)
-        values = run.flow.main.values if run.flow else {}
         now = self.order.instance.clock.now()
         value: JsonObject = {
             "run_id": run.run_id,
             "graph": graph.name,
             "last_step": last_step,
-            "state": as_object(values),
+            "state": as_object(flow.main.values),
             "seq": seq,
             "stop": None if stop is None else stop.value,
             "saved_at": graph.state_type.codec.to_json(now),
@@ -99,3 +100,17 @@ class _Watched(Performers):
         if self.checkpoints is not None:
             await self.checkpoints.look()
         await LIVE.perform(effect, context)
+
+
+async def mend(order: Order, log: SessionLog, run: RunState) -> None:
+    """Write the checkpoint of a run anew if it cannot be read: its journal can."""
+    store, graph = order.desk.store, order.graph
+    if store is None:
+        return
+    try:
+        value = await store.get(namespace(graph.name), run.run_id)
+        graph.state_type.codec.from_json(decode_object(value))
+    except CorruptCheckpoint:
+        await Checkpoints.of(order, run.run_id, log).close(run)
+    except Exception:  # noqa: BLE001 -- none is kept, or the store is out of reach: leave it
+        return

@@ -60,7 +60,7 @@ async def drive(
             )
         except WriteFailed as error:
             run = pen.log.run(run_id) or pen.run
-            failure = not_written(order, run, error)
+            failure = _not_written(order, run, error)
         finally:
             desk.driven.pop(run_id, None)
             instance.leave(run_id)
@@ -78,7 +78,7 @@ async def drive(
     log, run = await _as_written(order, pen.log, run)
     result = _result(order, run, log, executed_before, failure)
     await kept.close(run)
-    return await _told(order, result, around, manner)
+    return await told(order, result, around, manner)
 
 
 async def _settle(order: Order) -> None:
@@ -109,9 +109,24 @@ def _result(
         error=error,
         budget_left=budget_left(run, log.state),
     )
+    if failure is not None:
+        result = replace(result, stop=StopReason.ERROR)
     if isinstance(error, RunError):
         error.result = result
     return result
+
+
+async def refused_to_write(
+    order: Order,
+    run: RunState,
+    log: SessionLog,
+    error: WriteFailed,
+    around: Surroundings,
+    manner: Manner,
+) -> RunResult[Any]:
+    """Tell that what begins a drive could not be written, as `drive` tells it of what follows."""
+    result = _result(order, run, log, 0, _not_written(order, run, error))
+    return await told(order, replace(result, steps=0), around, manner)
 
 
 def budget_left(run: RunState, state: Any) -> int | None:
@@ -122,8 +137,7 @@ def budget_left(run: RunState, state: Any) -> int | None:
     return max(budget.max_steps - state.ledger(run).steps, 0)
 
 
-def not_written(order: Order, run: RunState, error: WriteFailed) -> CheckpointFailed:
-    """Tell that a fact of a run could not be written."""
+def _not_written(order: Order, run: RunState, error: WriteFailed) -> CheckpointFailed:
     cause = error.__cause__
     step = run.flow.last_step if run.flow else ""
     failed = CheckpointFailed(
@@ -138,7 +152,7 @@ def not_written(order: Order, run: RunState, error: WriteFailed) -> CheckpointFa
     return failed
 
 
-async def _told(
+async def told(
     order: Order, result: RunResult[Any], around: Surroundings, manner: Manner
 ) -> RunResult[Any]:
     """Tell the hooks, then raise what there is to raise."""

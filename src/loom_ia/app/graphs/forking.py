@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loom_ia.app.graphs.driving import Manner
+from loom_ia.app.graphs.driving import Manner, refused_to_write
+from loom_ia.app.graphs.keeping import WriteFailed
 from loom_ia.app.graphs.order import Order, Surroundings, info_of
 from loom_ia.app.graphs.reading import checkpoints, stored
 from loom_ia.app.graphs.resuming import Resumption, found, go_on
@@ -54,6 +55,8 @@ async def fork(order: Order, run_id: RunId, what: Fork, manner: Manner) -> RunRe
         pen.stage_run(name, child, snapshot, agent=agent)
     try:
         await pen.commit(sync=True)
+    except WriteFailed as error:
+        return await refused_to_write(order, pen.run, log, error, around, manner)
     except BaseException as error:
         await around.leave(error)
         raise

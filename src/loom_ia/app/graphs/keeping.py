@@ -95,13 +95,13 @@ class Keeping:
         self, batch: Sequence[Event], *, expected: int, sync: bool
     ) -> Awaitable[int | SequenceConflict]:
         """Write a batch, or let it wait."""
+        if self._mode is Durability.REQUIRED:
+            return self._write(batch, expected, sync)
         return self._append(batch, expected, sync)
 
     async def _append(
         self, batch: Sequence[Event], expected: int, sync: bool
     ) -> int | SequenceConflict:
-        if self._mode is Durability.REQUIRED:
-            return await self._write(batch, expected, sync)
         if self._overtaken is not None:
             raise self._overtaken
         if self._waiting and expected < self._waiting[-1].seq:

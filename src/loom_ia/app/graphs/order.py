@@ -2,9 +2,10 @@
 
 import asyncio
 import inspect
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loom_ia.app.graphs.desk import Desk
@@ -16,11 +17,11 @@ from loom_ia.core.state.calls import Call, Inquiry
 from loom_ia.core.state.run import RunState
 from loom_ia.core.state.session import SessionState
 from loom_ia.engine.program import GraphProgram
-from loom_ia.graph.answers import check_answer
+from loom_ia.graph.answers import check_answer, told_answer
 from loom_ia.graph.budget import StepBudget, budgets_around
 from loom_ia.graph.compiled import program_of
 from loom_ia.graph.definition import GraphDefinition
-from loom_ia.graph.errors import HookAborted
+from loom_ia.graph.errors import DeltaError, HookAborted
 from loom_ia.graph.results import Asking, interrupt_of
 from loom_ia.graph.running import Host, called
 from loom_ia.graph.types import Approver, RunInfo
@@ -80,6 +81,7 @@ class Order:
         given = await called(approver, shown)
         if inspect.isawaitable(given):
             given = await given
+        given = told_answer(given, asking.schema)
         check_answer(given, asking.schema, question=asking.id)
         return codec.to_json(given, "answer")
 
@@ -118,16 +120,18 @@ class Surroundings:
         self._graph = graph
         self._info = info
         self._stack = AsyncExitStack()
+        self.is_entered = False
 
     async def begin(self) -> None:
         """Tell that a run begins, unless it goes on, and enter its context."""
         hooks = self._graph.hooks
+        self.is_entered = True
         try:
             if not self._info.resumed:
                 for hook in hooks.run_started:
-                    await called(hook, self._info)
+                    await called(hook, self._told())
             if hooks.run_context is not None:
-                manager = hooks.run_context(self._info)
+                manager = hooks.run_context(self._told())
                 if inspect.isawaitable(manager):
                     manager = await manager
                 if manager is None:
@@ -139,9 +143,17 @@ class Surroundings:
                 raise
             raise self._aborted(error) from error
 
+    def _told(self) -> RunInfo:
+        return replace(self._info, input=deepcopy(dict(self._info.input)))
+
     async def end(self, result: Any) -> list[BaseException]:
-        """Leave the context, tell how the call ended, and give what the hooks raised."""
+        """Leave the context, tell how the call ended, and give what the hooks raised.
+
+        Where it was not entered, nothing is told: the call drove nothing.
+        """
         raised: list[BaseException] = []
+        if not self.is_entered:
+            return raised
         try:
             await self._stack.aclose()
         except Exception as error:  # noqa: BLE001 -- told with what else went wrong
@@ -165,6 +177,16 @@ class Surroundings:
         )
         aborted.run_id, aborted.graph = self._info.run_id, self._graph.name
         return aborted
+
+
+@contextmanager
+def naming(graph: GraphDefinition[Any], run_id: RunId) -> Iterator[None]:
+    """Say of which run an input is, when it cannot enter its state."""
+    try:
+        yield
+    except DeltaError as error:
+        error.run_id, error.graph = run_id, graph.name
+        raise
 
 
 def info_of(

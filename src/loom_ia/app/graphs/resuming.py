@@ -5,12 +5,16 @@ is free, no reserved key is given, the graph is the one that it began with, the 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 
-from loom_ia.app.graphs.driving import Manner, budget_left, drive, locked_by
-from loom_ia.app.graphs.order import Order, Surroundings, info_of
+from loom_ia.app.graphs.checkpoints import mend
+from loom_ia.app.graphs.driving import Manner, budget_left, drive, locked_by, refused_to_write
+from loom_ia.app.graphs.keeping import WriteFailed
+from loom_ia.app.graphs.legacy import Checkpoint, checkpoint_of, go_on_from
+from loom_ia.app.graphs.order import Order, Surroundings, info_of, naming
+from loom_ia.app.graphs.reading import graph_of
 from loom_ia.core.errors import ClaimConflict, NewerJournal, UnknownRun
 from loom_ia.core.events.approval import ApprovalGranted, ApprovalRejected
 from loom_ia.core.events.envelope import Payload
@@ -18,11 +22,12 @@ from loom_ia.core.events.run import RunResumed
 from loom_ia.core.ids import RunId
 from loom_ia.core.model.changes import Change
 from loom_ia.core.state.run import Cancelled, Completed, RunState
-from loom_ia.core.state.session import SessionState
+from loom_ia.core.state.session import SessionState, is_held
 from loom_ia.engine.log import SessionLog
 from loom_ia.engine.perform.approver import unknown_decided
-from loom_ia.graph.answers import check_answer
+from loom_ia.graph.answers import check_answer, told_answer
 from loom_ia.graph.children import ChildGraph
+from loom_ia.graph.combine import checked_key
 from loom_ia.graph.definition import GraphDefinition
 from loom_ia.graph.errors import (
     AmbiguousAnswer,
@@ -33,8 +38,9 @@ from loom_ia.graph.errors import (
     RunNotFound,
     UnknownInterrupt,
 )
-from loom_ia.graph.results import Asking, open_questions, result_of, stop_of
-from loom_ia.graph.types import DELETE, RunResult, StopReason
+from loom_ia.graph.protocol import accepted
+from loom_ia.graph.results import Asking, open_questions, result_of
+from loom_ia.graph.types import RunResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +73,48 @@ async def resume_graph(
     order: Order, run_id: RunId, said: Resumption, manner: Manner
 ) -> RunResult[Any]:
     """Go on with a run; see the table of `Graph.resume`."""
-    log, run = await found(order, run_id)
+    said = replace(said, input=accepted(said.input, compat=order.graph.compat)[0])
+    try:
+        log, run = await found(order, run_id)
+    except RunNotFound:
+        checkpoint = await checkpoint_of(order, run_id)
+        if checkpoint is None:
+            raise
+        return await _resume_checkpoint(order, checkpoint, said, manner)
     if not run.understood:
         raise NewerJournal(
             "run {run_id} holds events of a newer version: it can be read, not driven",
             run_id=run_id,
         )
     _require_free(order, run, said)
-    _require_keys(order.graph, said.input)
+    _require_keys(order.graph, said.input, run_id)
     if isinstance(run.outcome, Completed | Cancelled):
         if said.answers:
-            _refuse_unknown(next(iter(said.answers)), run)
+            _refuse_unknown(next(iter(said.answers)), run_id)
+        await mend(order, log, run)
         return _as_it_is(order, run, log.state)
     _require_same_graph(order.graph, run, log.state, allow_changed=said.allow_changed)
-    waits = stop_of(run, log.state.runs) is StopReason.YIELDED
-    if waits and said.input is None and said.answers is None and order.approver is None:
+    if _is_told_nothing(order, run, log.state, said):
+        await mend(order, log, run)
         return _as_it_is(order, run, log.state)
-    _answers(order, run, log.state, said, order.instance.clock.now())  # refused before anything
+    now = order.instance.clock.now()
+    answered = _answers(order, run, log.state, said, now)  # refused before anything
+    _changes(order.graph, run, said.input)
     given = dict(said.input or {})
     around = Surroundings(order.graph, info_of(order.graph, run_id, given, resumed=True))
-    await around.begin()
+    if _goes_on(order, run, log.state, len(answered), now):
+        await around.begin()
     return await go_on(order, log, run_id, said, manner, around)
+
+
+async def _resume_checkpoint(
+    order: Order, checkpoint: Checkpoint, said: Resumption, manner: Manner
+) -> RunResult[Any]:
+    """Go on with a run of which only a checkpoint is left."""
+    _require_keys(order.graph, said.input, checkpoint.run_id)
+    if said.answers:
+        _refuse_unknown(next(iter(said.answers)), checkpoint.run_id)
+    return await go_on_from(order, checkpoint, said.input, manner, by=said.by)
 
 
 async def go_on(
@@ -100,8 +127,7 @@ async def go_on(
 ) -> RunResult[Any]:
     """Write what the caller says, and drive the run unless it still waits."""
     run = log.state.runs[run_id]
-    waits = stop_of(run, log.state.runs) is StopReason.YIELDED
-    if waits and said.input is None and said.answers is None and order.approver is None:
+    if _is_told_nothing(order, run, log.state, said):
         result = _as_it_is(order, run, log.state)
         await around.end(result)
         return result
@@ -110,6 +136,8 @@ async def go_on(
     except ClaimConflict as conflict:
         await around.leave(conflict)
         raise locked_by(conflict) from conflict
+    except WriteFailed as error:
+        return await refused_to_write(order, run, log, error, around, manner)
     except BaseException as error:
         await around.leave(error)
         raise
@@ -117,6 +145,8 @@ async def go_on(
     if not goes_on:
         await around.end(_as_it_is(order, run, log.state))
         return _as_it_is(order, run, log.state)
+    if not around.is_entered:  # others answered the rest since
+        await around.begin()
     program = order.program(run, log.state)
     before = run.flow.executed if run.flow else 0
     pen = log.pen(run_id, order.instance.pilot.may_write)
@@ -135,17 +165,33 @@ async def _write(order: Order, log: SessionLog, run_id: RunId, said: Resumption)
             goes_on = False
             return ()
         answered = _answers(order, run, log.state, said, now)
-        asked = len(list(open_questions(run, log.state.runs)))
-        goes_on = asked == len(answered) or order.approver is not None
+        goes_on = _goes_on(order, run, log.state, len(answered), now)
         changes = _changes(order.graph, run, said.input)
         resumed = RunResumed(by=said.by, changes=changes)
-        written: list[tuple[RunId, Payload]] = [(run_id, resumed), *answered]
+        told = _told_below(order, run, log.state, said)
+        written: list[tuple[RunId, Payload]] = [(run_id, resumed), *told, *answered]
         if goes_on:
             written.append((run_id, order.instance.pilot.claim(now)))
         return written
 
     await log.append_all(facts, sync=True)
     return goes_on
+
+
+def _is_told_nothing(order: Order, run: RunState, state: SessionState, said: Resumption) -> bool:
+    """Whether a run waits for answers, and is given nothing that could make it go on."""
+    if said.input is not None or said.answers or order.approver is not None:
+        return False
+    return is_held(run, state.runs, order.instance.clock.now())
+
+
+def _goes_on(
+    order: Order, run: RunState, state: SessionState, answered: int, now: datetime
+) -> bool:
+    """Whether a run can advance once that many of its questions are answered."""
+    if order.approver is not None or not is_held(run, state.runs, now):
+        return True
+    return answered == sum(1 for _ in open_questions(run, state.runs))
 
 
 def _require_free(order: Order, run: RunState, said: Resumption) -> None:
@@ -156,12 +202,16 @@ def _require_free(order: Order, run: RunState, said: Resumption) -> None:
         raise locked_by(conflict) from conflict
 
 
-def _require_keys(graph: GraphDefinition[Any], given: Mapping[str, Any] | None) -> None:
+def _require_keys(
+    graph: GraphDefinition[Any], given: Mapping[str, Any] | None, run_id: RunId
+) -> None:
     if given is None:
         return
     if not isinstance(cast("object", given), Mapping):
         raise TypeError(f"input is a mapping, not a {type(given).__name__}")
-    graph.state_type.merges.changes({}, dict.fromkeys(given, DELETE), in_branch=False)
+    with naming(graph, run_id):
+        for key in given:
+            checked_key(key)
 
 
 def _require_same_graph(
@@ -223,16 +273,19 @@ def _answers(
     facts: list[tuple[RunId, Payload]] = []
     for question, answer in answers.items():
         if question not in asked:
-            _refuse_unknown(question, run, asked)
-        check_answer(answer, asked[question].schema, question=question)
-        facts.append(_fact(order, asked[question], answer, said.by, now))
+            _refuse_unknown(question, run.run_id, asked)
+        schema = asked[question].schema
+        told = told_answer(answer, schema)
+        check_answer(told, schema, question=question)
+        facts.append(_fact(order, asked[question], told, said.by, now))
     return facts
 
 
 def _check_given(asking: Asking, given: Mapping[str, Any]) -> None:
     """Check an input that is also an answer: the value under the question's key, or all of it."""
     key = asking.inquiry.key if asking.inquiry else ""
-    if asking.inquiry is not None and asking.inquiry.kind == "input" and key in given:
+    named = asking.inquiry is not None and asking.inquiry.asked != "inside"
+    if named and asking.inquiry.kind == "input" and key in given:
         check_answer(given[key], asking.schema, question=asking.id)
     else:
         check_answer(dict(given), asking.schema, question=asking.id)
@@ -273,12 +326,12 @@ def _decided(asking: Asking, answer: Any, by: str) -> ApprovalGranted | Approval
 
 
 def _refuse_unknown(
-    question: str, run: RunState, asked: Mapping[str, Asking] | None = None
+    question: str, run_id: RunId, asked: Mapping[str, Asking] | None = None
 ) -> None:
     raise UnknownInterrupt(
         "no question {id!r} of run {run_id} is open; open: {open}",
         id=question,
-        run_id=run.run_id,
+        run_id=run_id,
         open=", ".join(asked or ()) or "none",
     )
 
@@ -288,7 +341,29 @@ def _changes(
 ) -> tuple[Change, ...]:
     if not given or run.flow is None:
         return ()
-    return graph.state_type.merges.changes(run.flow.main.values, given, in_branch=False)
+    with naming(graph, run.run_id):
+        return graph.state_type.merges.changes(run.flow.main.values, given, in_branch=False)
+
+
+def _told_below(
+    order: Order, run: RunState, state: SessionState, said: Resumption
+) -> list[tuple[RunId, Payload]]:
+    """Let the runs down to the one that asks hear the input which answers it, as the root does."""
+    if said.answers is not None or not said.input:
+        return []
+    told: list[tuple[RunId, Payload]] = []
+    asking = next(open_questions(run, state.runs), None)
+    below = asking.run if asking is not None else run
+    while below.run_id != run.run_id:
+        if below.flow is not None:
+            graph = graph_of(order.graph, below.run_id)
+            keys = graph.state_type.keys
+            given = {key: v for key, v in said.input.items() if keys is None or key in keys}
+            told.append(
+                (below.run_id, RunResumed(by=said.by, changes=_changes(graph, below, given)))
+            )
+        below = state.runs[below.header.parent_run_id or run.run_id]
+    return told[::-1]
 
 
 def _as_it_is(order: Order, run: RunState, state: SessionState) -> RunResult[Any]:

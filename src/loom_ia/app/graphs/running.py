@@ -4,16 +4,14 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from loom_ia.app.graphs.driving import Manner, drive
-from loom_ia.app.graphs.order import Order, Surroundings, info_of
+from loom_ia.app.graphs.order import Order, Surroundings, info_of, naming
 from loom_ia.core.errors import RunExists
 from loom_ia.core.events.run import RunStarted
 from loom_ia.core.ids import RunId
 from loom_ia.core.json import storable_text
 from loom_ia.engine.log import SessionLog
-from loom_ia.graph.definition import GraphDefinition
 from loom_ia.graph.delegates import started_facts
-from loom_ia.graph.errors import DeltaError
-from loom_ia.graph.protocol import taken_run_id
+from loom_ia.graph.protocol import accepted
 from loom_ia.graph.types import RunResult
 
 
@@ -25,15 +23,13 @@ async def run_graph(
     Everything that can be refused is refused before anything is written.
     """
     graph, instance = order.graph, order.instance
-    given, run_id = _accepted(graph, given, run_id)
+    given, asked = accepted(given, compat=graph.compat)
+    run_id = asked if run_id is None else run_id
     run_id = instance.clock.new_id() if run_id is None else checked_id(run_id)
     graph.require_valid()
     program = order.program()
-    try:
+    with naming(graph, run_id):
         started = started_facts(graph, program, given)
-    except DeltaError as error:
-        error.run_id, error.graph = run_id, graph.name
-        raise
     return await begin(order, started, run_id, manner, shown=given)
 
 
@@ -59,15 +55,6 @@ async def begin(
     program = order.program(pen.run, log.state)
     before = pen.run.flow.executed if pen.run.flow else 0
     return await drive(order, pen, program, around, manner, executed_before=before)
-
-
-def _accepted(
-    graph: GraphDefinition[Any], given: Any, run_id: RunId | None
-) -> tuple[Any, RunId | None]:
-    if not graph.compat or not isinstance(given, Mapping):
-        return given, run_id
-    values, asked = taken_run_id(cast("Mapping[str, Any]", given))
-    return values, asked if run_id is None else run_id
 
 
 def _shown(given: Any) -> Mapping[str, Any]:

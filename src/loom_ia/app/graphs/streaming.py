@@ -16,11 +16,12 @@ from loom_ia.core.events.tool import ToolCompleted
 from loom_ia.core.ids import RunId
 from loom_ia.core.state.flow import path_of
 from loom_ia.core.state.session import SessionState
+from loom_ia.engine.log import SessionLog
 from loom_ia.engine.streaming import Feed
 from loom_ia.graph.errors import RunError
-from loom_ia.graph.protocol import taken_run_id
+from loom_ia.graph.protocol import accepted
 from loom_ia.graph.results import interrupt_of, open_questions
-from loom_ia.graph.shown import shown_event
+from loom_ia.graph.shown import given_by, shown_event
 from loom_ia.graph.types import (
     GraphEvent,
     Interrupted,
@@ -47,21 +48,14 @@ async def stream(
     order: Order, given: Any, run_id: RunId | None, modes: frozenset[str]
 ) -> AsyncIterator[StreamItem]:
     """Run a graph and give what happens; the last item is one `RunFinished`."""
-    if order.graph.compat and isinstance(given, dict):
-        given, asked = taken_run_id(given)  # pyright: ignore[reportUnknownArgumentType] -- any mapping
-        run_id = asked if run_id is None else run_id
+    given, asked = accepted(given, compat=order.graph.compat)
+    run_id = asked if run_id is None else run_id
     run_id = order.instance.clock.new_id() if run_id is None else checked_id(run_id)
     log = order.instance.log(run_id)
     feed = Feed(log, run_id, cursor=0)
     feed.attach()
-    tokens: deque[tuple[int, Token]] = deque()
-
-    def token(run: RunId, step: str, text: str) -> None:
-        del run
-        tokens.append((log.state.last_seq, Token(step, text)))  # said after what was written by now
-        feed.poke()
-
-    order.token = token if "tokens" in modes else None
+    tokens = _Tokens(log, feed)
+    order.token = tokens.say if "tokens" in modes else None
     task = asyncio.create_task(
         run_graph(order, given, run_id, Manner(raise_on_error=False, allow_unresumable=True))
     )
@@ -72,12 +66,10 @@ async def stream(
             ended = feed.has_ended
             async for item in feed.ready():
                 if isinstance(item, Event):
-                    while tokens and tokens[0][0] < item.seq:
-                        yield tokens.popleft()[1]
-                    for told in teller.told(item):
+                    for told in (*tokens.before(item.seq), *teller.told(item)):
                         yield told
-            while tokens:
-                yield tokens.popleft()[1]
+            for token in tokens.before(None):
+                yield token
             if ended:
                 break
             await feed.wait()
@@ -94,6 +86,26 @@ async def stream(
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await task
+
+
+class _Tokens:
+    """Pieces of text, each after what was written when it was said and before what came later."""
+
+    def __init__(self, log: SessionLog, feed: Feed) -> None:
+        self._log = log
+        self._feed = feed
+        self._said: deque[tuple[int, Token]] = deque()
+
+    def say(self, run: RunId, step: str, text: str) -> None:
+        """Take a piece of text of a step."""
+        del run
+        self._said.append((self._log.state.last_seq, Token(step, text)))
+        self._feed.poke()
+
+    def before(self, seq: int | None) -> Iterator[Token]:
+        """Give, once, what was said before the event at `seq`, or all of it."""
+        while self._said and (seq is None or self._said[0][0] < seq):
+            yield self._said.popleft()[1]
 
 
 class _Teller:
@@ -123,8 +135,7 @@ class _Teller:
         if payload.output.is_error or payload.outcome is not None:
             return
         if "updates" in self._modes:
-            delta = {c.key: codec.from_json(c.value) for c in payload.changes}
-            yield StepCompleted(payload.tool_name, delta, event.seq)
+            yield StepCompleted(payload.tool_name, given_by(payload.changes, codec), event.seq)
         if "values" in self._modes:
             flow = self._session.runs[event.run_id].flow
             line = flow.lines.get(path_of(payload.call_id)) if flow else None

@@ -11,7 +11,9 @@ from typing import Final, TypeAlias
 
 from loom_ia.config.checks.budgets import check_budgets
 from loom_ia.config.checks.chains import check_chains, check_windows
+from loom_ia.config.checks.cycles import check_cycles, check_cycles_in_python
 from loom_ia.config.checks.durability import check_durability
+from loom_ia.config.checks.graphs import check_graphs
 from loom_ia.config.checks.idempotency import check_idempotency
 from loom_ia.config.checks.models import check_cache_prices, check_keys, check_models
 from loom_ia.config.checks.names import check_names
@@ -35,9 +37,15 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_schemas,
     check_storage,
     check_tools,
+    check_graphs,
+    check_cycles,
 )
 
-CHECKS_OF_TOOLS: Final[tuple[Check, ...]] = (check_references, check_idempotency)
+CHECKS_OF_TOOLS: Final[tuple[Check, ...]] = (
+    check_references,
+    check_idempotency,
+    check_cycles_in_python,
+)
 
 HARDENED: Final[tuple[Check, ...]] = (
     check_budgets,

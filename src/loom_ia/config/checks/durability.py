@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from loom_ia.agents import PythonTool
 from loom_ia.config.project import Project
-from loom_ia.config.references import References, is_tool
-from loom_ia.core.errors import ConfigError, Problem
+from loom_ia.config.tool_kinds import graph_may_wait, may_wait
+from loom_ia.core.errors import Problem
 
 _LOST: Final = (
     "{tool} may wait for a human, and the memory backend forgets the run when the process ends "
@@ -15,7 +14,7 @@ _LOST: Final = (
 
 
 def check_durability(project: Project, *, resolved: bool) -> Iterator[Problem]:
-    """Refuse a tool that may wait for a human, the journal being in memory.
+    """Refuse a tool or a graph that may wait for a human, the journal being in memory.
 
     What the tools themselves declare is known once references are `resolved`.
     """
@@ -23,20 +22,11 @@ def check_durability(project: Project, *, resolved: bool) -> Iterator[Problem]:
         for position, tool in enumerate(agent.spec.tools):
             if tool.approval == "always":
                 path = ("tools", position, "approval")
-            elif resolved and _may_wait(project.references, tool):
-                path = ("tools", position, "python")
+            elif may_wait(project, tool, resolved=resolved):
+                path = ("tools", position, tool.KEY)
             else:
                 continue
-            yield agent.source.problem(path, _LOST, tool=tool.python)
-
-
-def _may_wait(references: References, tool: PythonTool) -> bool:
-    try:
-        value = references.find(tool.python)
-    except ConfigError:
-        return False
-    if not is_tool(value):
-        return False
-    spec = value.spec.model_copy(update=tool.overrides)
-    asks_after = spec.on_unknown == "pause" and not spec.may_run_again
-    return spec.approval == "always" or asks_after
+            yield agent.source.problem(path, _LOST, tool=tool.target)
+    for graph in project.graphs:
+        if graph_may_wait(project, graph.spec):
+            yield graph.source.problem(("name",), _LOST, tool=graph.spec.name)

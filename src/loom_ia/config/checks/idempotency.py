@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from loom_ia.config.project import Project
-from loom_ia.config.references import is_tool
-from loom_ia.core.errors import ConfigError, Problem
+from loom_ia.config.tool_kinds import declared
+from loom_ia.core.errors import Problem
 
 _SHARED: Final = frozenset({"sqlite"})
 _NOT_SHARED: Final = (
@@ -22,10 +22,7 @@ def check_idempotency(project: Project) -> Iterator[Problem]:
         return
     for agent in project.agents:
         for position, tool in enumerate(agent.spec.tools):
-            try:
-                value = project.references.find(tool.python)
-            except ConfigError:
-                continue  # told by the check of references
-            if is_tool(value) and value.spec.remembers == "key":
-                path = ("tools", position, "python")
-                yield agent.source.problem(path, _NOT_SHARED, tool=tool.python, backend=backend)
+            spec = declared(project, tool)
+            if spec is not None and spec.remembers == "key":
+                path = ("tools", position, tool.KEY)
+                yield agent.source.problem(path, _NOT_SHARED, tool=tool.target, backend=backend)

@@ -1,4 +1,4 @@
-"""Names are unique: of models, and of agents across every file."""
+"""Names are unique: of models, and of agents and graphs across every file."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -19,6 +19,8 @@ def check_names(project: Project) -> Iterator[Problem]:
         )
     named = [agent for agent in project.agents if "name" not in agent.broken]
     yield from _unique((agent.source, agent.spec.name, "name") for agent in named)
+    graphs = [graph for graph in project.graphs if "name" not in graph.broken]
+    yield from _unique((graph.source, graph.spec.name, "name") for graph in graphs)
     for agent in named:
         if agent.spec.name in RESERVED_AGENTS:
             template = "the name {name} is reserved (choose another)"

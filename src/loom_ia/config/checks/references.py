@@ -1,31 +1,50 @@
-"""Every Python reference stands for a tool. This check imports the user's modules."""
+"""Every Python reference stands for what it is used as. This check imports the user's modules."""
 
 from collections.abc import Iterator
 
-from loom_ia.config.project import Project
-from loom_ia.config.references import faults_of, is_tool
+from loom_ia.config.project import Project, WrittenGraph
+from loom_ia.config.references import faults_of, is_graph, is_tool
+from loom_ia.config.tool_kinds import unresolved
 from loom_ia.core.errors import ConfigError, Problem
+from loom_ia.graph.spec import GraphStep, PythonStep, ToolStep
 
 
 def check_references(project: Project) -> Iterator[Problem]:
-    """Refuse a module that cannot be imported, and a reference to nothing or to no tool."""
+    """Refuse a module that cannot be imported, and a reference to nothing or to a wrong thing."""
     failures = project.references.load()
     for position, problems in failures.items():
         yield from project.source.situate(("imports", position), ConfigError(problems))
+    told = tuple(problem for group in failures.values() for problem in group)
     for agent in project.agents:
-        for position, tool in enumerate(agent.spec.tools):
-            path = ("tools", position, "python")
-            if failures and ":" not in tool.python and tool.python not in project.references.names:
-                continue  # its module may be the one that could not be imported
-            try:
-                value = project.references.find(tool.python)
-            except ConfigError as error:
-                yield from agent.source.situate(path, error)
+        for position in range(len(agent.spec.tools)):
+            yield from unresolved(project, agent, position, told)
+    for graph in project.graphs:
+        yield from _of_steps(project, graph, has_failures=bool(failures))
+
+
+def _of_steps(project: Project, graph: WrittenGraph, *, has_failures: bool) -> Iterator[Problem]:
+    for name, step in graph.spec.steps.items():
+        match step:
+            case PythonStep(python=reference):
+                key, kind = "python", "function of the state"
+            case ToolStep(tool=reference):
+                key, kind = "tool", "tool"
+            case GraphStep(graph=reference) if project.graph(reference) is None:
+                key, kind = "graph", "graph"
+            case _:
                 continue
-            if faults := faults_of(value):  # told already, unless its module is not imported
-                told = [problem for group in failures.values() for problem in group]
-                yield from (p for p in project.references.shown(faults) if p not in told)
-            elif not is_tool(value):
-                template = "{name} is of type {type}, not a tool (write @tool above the function)"
-                kind = type(value).__name__
-                yield agent.source.problem(path, template, name=tool.python, type=kind)
+        path = ("steps", name, key)
+        if has_failures and ":" not in reference and reference not in project.references.names:
+            continue  # its module may be the one that could not be imported
+        try:
+            value = project.references.find(reference)
+        except ConfigError as error:
+            yield from graph.source.situate(path, error)
+            continue
+        is_right = {"python": callable, "tool": is_tool, "graph": is_graph}[key]
+        if faults := faults_of(value):
+            yield from project.references.shown(faults)
+        elif not is_right(value):
+            template = "{name} is of type {type}, not a {kind}"
+            type_name = type(value).__name__
+            yield graph.source.problem(path, template, name=reference, type=type_name, kind=kind)

@@ -9,11 +9,11 @@ from loom_ia.core.errors import Problem
 def check_tools(project: Project) -> Iterator[Problem]:
     """Refuse a tool that the same agent names twice."""
     for agent in project.agents:
-        first: dict[str, int] = {}
+        first: dict[tuple[str, str], int] = {}
         for position, tool in enumerate(agent.spec.tools):
-            known = first.setdefault(tool.python, position)
+            known = first.setdefault((tool.KEY, tool.target), position)
             if known != position:
-                place = agent.source.place(("tools", known, "python"))
+                place = agent.source.place(("tools", known, tool.KEY))
                 template = "the tool {name} is already named at {place}"
-                path = ("tools", position, "python")
-                yield agent.source.problem(path, template, name=tool.python, place=place)
+                path = ("tools", position, tool.KEY)
+                yield agent.source.problem(path, template, name=tool.target, place=place)

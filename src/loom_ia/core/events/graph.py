@@ -60,14 +60,13 @@ class GraphRouted(Payload):
             return run.flowed(flow.item_ended(path, self.error))
         if self.gathered:
             return run.flowed(flow.gathered(path, self.gathered, self.changes))
-        flow = flow.took(self.source, self.to)
         if self.over is not None:
             over = self.over
             mapped = Mapped(over.step, over.collect, over.limit, over.take, over.collects_errors)
-            return run.flowed(flow.split(path, self.to, self.inputs, mapped))
+            return run.flowed(flow.split(path, self.source, self.to, self.inputs, mapped))
         if len(self.to) > 1 or self.inputs:
-            return run.flowed(flow.split(path, self.to, self.inputs, None))
-        return run.flowed(flow.routed(path, self.to, self.changes))
+            return run.flowed(flow.split(path, self.source, self.to, self.inputs, None))
+        return run.flowed(flow.routed(path, self.source, self.to, self.changes))
 
 
 class EffectRecorded(Payload):

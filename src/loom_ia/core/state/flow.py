@@ -164,11 +164,14 @@ class Flow(Evolving):
         line = self.lines.get(path)
         if line is None:
             return self
-        place = call_id.rpartition("/")[0]
+        place = call_id[: call_id.rfind("/")]
         count = self.occurrences.get(place, 0) + 1
-        return self.with_line(line.but(stage="called", call_id=call_id, reviewed=0)).but(
+        line = line.but(stage="called", call_id=call_id, reviewed=0)
+        return self.but(
+            lines={**self.lines, path: line},
             occurrences={**self.occurrences, place: count},
             started=self.started + 1,
+            executed=self.executed + 1,
             segment=self.segment + 1,
             last_step=step,
         )
@@ -178,21 +181,23 @@ class Flow(Evolving):
         before = self.milliseconds.get(step, 0)
         return self.but(milliseconds={**self.milliseconds, step: before + milliseconds})
 
-    def took(self, source: Sequence[str], targets: Sequence[str]) -> "Flow":
-        """Note which edges were taken."""
+    def _took(
+        self, source: Sequence[str], targets: Sequence[str]
+    ) -> Mapping[tuple[str, str], int]:
         edges = dict(self.edges)
         for step in source:
-            for target in dict.fromkeys(targets) or [""]:
+            for target in dict.fromkeys(targets) or _END:
                 edges[step, target] = edges.get((step, target), 0) + 1
-        return self.but(edges=edges)
+        return edges
 
     def completed(self, call_id: CallId, changes: Sequence[Change], goto: JsonValue) -> "Flow":
         """End a step that succeeded. An item of a list ends there: its route is the list's."""
         line = self.line_of(call_id)
         if line is None:
             return self
-        line = line.changed(changes).but(stage="done", reviewed=0, goto=goto)
-        return self.with_line(line)
+        if changes:
+            line = line.changed(changes)
+        return self.with_line(line.but(stage="done", reviewed=0, goto=goto))
 
     def changed(self, call_id: CallId, changes: Sequence[Change]) -> "Flow":
         """Take changes that came before the end of a step, or after it."""
@@ -200,37 +205,53 @@ class Flow(Evolving):
         return self if line is None or not changes else self.with_line(line.changed(changes))
 
     def given(self, changes: Sequence[Change]) -> "Flow":
-        """Take what a caller says: every line that is not over sees it."""
+        """Take what a caller says: every line that is not over sees it, as if from the start."""
         if not changes:
             return self
         lines = {
             path: line if line.stage == "ended" else line.but(values=applied(line.values, changes))
             for path, line in self.lines.items()
         }
-        return self.but(lines=lines)
+        return self.but(lines=lines, initial=applied(self.initial, changes))
 
     def reviewed(self, path: str, passed: int, changes: Sequence[Change]) -> "Flow":
         """Note that hooks let a stage of a line pass, and what they changed."""
         line = self.lines.get(path)
         return self if line is None else self.with_line(line.changed(changes).but(reviewed=passed))
 
-    def routed(self, path: str, targets: Sequence[str], changes: Sequence[Change]) -> "Flow":
+    def routed(
+        self,
+        path: str,
+        source: Sequence[str],
+        targets: Sequence[str],
+        changes: Sequence[Change],
+    ) -> "Flow":
         """Send a line on to one step, or to its end; its branches are over."""
         line = self.lines.get(path)
         if line is None:
             return self
         lines = self._without_branches(line)
-        line = line.changed(changes).but(branches=0, mapped=None, reviewed=0, goto=None, failed="")
+        line = line.changed(changes)
         target = targets[0] if targets else ""
         if not target or (path and line.stage != "split" and target in self.joins):
-            line = line.ended(target)
+            line = line.but(branches=0, mapped=None, failed="").ended(target)
         else:
-            line = line.but(stage="due", step=target)
-        return self.but(lines={**lines, path: line}, routes=self.routes + 1)
+            line = line.but(
+                stage="due",
+                step=target,
+                branches=0,
+                mapped=None,
+                reviewed=0,
+                goto=None,
+                failed="",
+            )
+        lines[path] = line
+        return self.but(lines=lines, routes=self.routes + 1, edges=self._took(source, targets))
 
     def split(
         self,
         path: str,
+        source: Sequence[str],
         targets: Sequence[str],
         inputs: Sequence[JsonObject],
         mapped: Mapped | None,
@@ -247,7 +268,7 @@ class Flow(Evolving):
             if target in self.joins and mapped is None:
                 branch = branch.ended(target)
             lines[branch.path] = branch
-        return self.but(lines=lines, routes=self.routes + 1)
+        return self.but(lines=lines, routes=self.routes + 1, edges=self._took(source, targets))
 
     def gathered(self, path: str, step: str, changes: Sequence[Change]) -> "Flow":
         """Put what the items of a list gave in the line that split; `step` says where next."""
@@ -277,6 +298,7 @@ class Flow(Evolving):
         }
 
 
+_END: Final = ("",)
 _ALL: Final = 1_000_000
 """More hooks than there are: nothing is left to review."""
 
@@ -287,7 +309,8 @@ def _enough(join: Join) -> int:
 
 def path_of(call_id: CallId) -> str:
     """Give the path of the line of a step from its id, `<path>/<step>/<occurrence>`."""
-    return "/".join(call_id.split("/")[:-2])
+    at = call_id.rfind("/", 0, call_id.rfind("/"))
+    return call_id[:at] if at > 0 else ""
 
 
 def begun(entry: str, values: Values, joins: Mapping[str, Join]) -> Flow:

@@ -401,18 +401,26 @@ class RunState(Evolving):
         name: str,
         child: RunId,
     ) -> "RunState":
-        run, call = self, self.call(call_id)
+        call, drive = self.call(call_id), self.drive_id
         if call is None or not call.launches:
             flow = flow.called(call_id, name)
-        if call is None or call.driven_in != self.drive_id:
+        elif call.driven_in != drive:
             flow = flow.but(executed=flow.executed + 1)
-        run = run.but(flow=flow)
+        table = self.table
         if call is None:
-            occurrence = int(call_id.rpartition("/")[2])
-            call = Call(call_id, name, {}, child_run_id=child, occurrence=occurrence)
-            run = run.but(table=(*run.table, call))
-        launched = call.launched(span, self.drive_id, at)
-        return run.with_call(launched.but(child_run_id=child, driven_in=self.drive_id))
+            call = _new_step(call_id, name)
+            table = (*table, call)
+        launched = call.but(
+            launches=call.launches + 1,
+            span=span,
+            launched_in=drive,
+            launched_at=at,
+            parked=False,
+            retry_at=None,
+            child_run_id=child,
+            driven_in=drive,
+        )
+        return self.but(flow=flow, table=_with(table, launched))
 
     def completed(self, call_id: CallId, output: ToolOutput, *, unknown: bool) -> "RunState":
         """Take the result of a call, also after the run was closed."""
@@ -439,8 +447,9 @@ class RunState(Evolving):
         call = self.call(call_id)
         if self.flow is None or call is None:
             return self
-        run = self.but(flow=self.flow.completed(call_id, changes, goto))
-        return run.with_call(call.but(output=_NOTHING, launched_in=""))
+        ended = call.but(output=_NOTHING, launched_in="")
+        flow = self.flow.completed(call_id, changes, goto)
+        return self.but(flow=flow, table=_with(self.table, ended))
 
     def step_failed(
         self, call_id: CallId, output: ToolOutput, failure: Failure, changes: tuple[Change, ...]
@@ -478,7 +487,7 @@ class RunState(Evolving):
         run = self.but(flow=self.flow.changed(call_id, changes))
         call = run.call(call_id)
         if call is None:
-            call = Call(call_id, name, {}, occurrence=int(call_id.rpartition("/")[2]))
+            call = _new_step(call_id, name)
             run = run.but(table=(*run.table, call))
         return run.with_call(call.inquired(inquiry))
 
@@ -496,7 +505,9 @@ class RunState(Evolving):
 
     def flowed(self, flow: Flow) -> "RunState":
         """Go on along the lines of the graph; calls of lines that moved on leave the table."""
-        table = tuple(c for c in self.table if _is_current(flow, c.call_id))
+        if not self.table:
+            return self.but(flow=flow)
+        table = tuple([c for c in self.table if _is_current(flow, c.call_id)])
         return self.but(flow=flow, table=table)
 
     # -- limits and files -------------------------------------------------------------------------
@@ -605,6 +616,20 @@ class RunState(Evolving):
             return self
         results = results_message(self.table, self.header.language)
         return self.but(table=(), conversation=self.conversation.add(results))
+
+
+_NEW_STEP: Final = Call("", "", {})
+
+
+def _new_step(call_id: CallId, name: str) -> Call:
+    occurrence = int(call_id[call_id.rfind("/") + 1 :])
+    return _NEW_STEP.but(call_id=call_id, name=name, occurrence=occurrence)
+
+
+def _with(table: tuple[Call, ...], call: Call) -> tuple[Call, ...]:
+    if len(table) == 1:
+        return (call,) if table[0].call_id == call.call_id else table
+    return tuple([call if c.call_id == call.call_id else c for c in table])
 
 
 _NOTHING: Final = ToolOutput()

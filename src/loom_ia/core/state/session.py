@@ -199,7 +199,7 @@ class SessionState:
         """
         accounts = self.accounts(run)
         ledger = self.ledger(run) if run.run_id in self._below else None
-        if run.header.parent_run_id is not None:
+        if run.flow is not None or run.header.parent_run_id is not None:
             return RunView(run, ledger=ledger, accounts=accounts, runs=self.runs)
         before = self._before.get(run.run_id, self._history)
         alone = not self._open or (len(self._open) == 1 and run.run_id in self._open)

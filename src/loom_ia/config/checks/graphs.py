@@ -1,0 +1,121 @@
+"""A graph that is written holds together: its texts can be read, its steps lead somewhere."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from loom_ia.config.document import KeyPath
+from loom_ia.config.project import Project, WrittenGraph
+from loom_ia.core.errors import ConfigError, Problem
+from loom_ia.core.json import JsonObject
+from loom_ia.core.model.content import ToolOutput
+from loom_ia.core.model.tooling import ToolSpec
+from loom_ia.core.ports.tools import Tool, ToolContext
+from loom_ia.graph.definition import GraphDefinition
+from loom_ia.graph.spec import AgentStep, GraphSpec
+from loom_ia.graph.types import Step
+from loom_ia.graph.validation import Problem as Fault
+from loom_ia.graph.written import add, faults
+
+
+def check_graphs(project: Project) -> Iterator[Problem]:
+    """Refuse a text that cannot be read, a wrong option, and a step that leads nowhere."""
+    names = {agent.spec.name for agent in project.agents}
+    for graph in project.graphs:
+        if graph.spec.name in names and "name" not in graph.broken:
+            template = "the name {name} is that of an agent (choose another)"
+            yield graph.source.problem(("name",), template, name=graph.spec.name)
+        yield from _agents(graph, names)
+        found = list(faults(graph.spec))
+        for path, problem in found:
+            yield from graph.source.situate(path, ConfigError([problem]))
+        if not found:
+            yield from _shape(graph)
+
+
+def _agents(graph: WrittenGraph, names: set[str]) -> Iterator[Problem]:
+    for name, step in graph.spec.steps.items():
+        if isinstance(step, AgentStep) and step.agent not in names:
+            template = "there is no agent {agent} (agents: {agents})"
+            known = ", ".join(sorted(names)) or "none"
+            path = ("steps", name, "agent")
+            yield graph.source.problem(path, template, agent=step.agent, agents=known)
+
+
+def _shape(graph: WrittenGraph) -> Iterator[Problem]:
+    """Build the graph on steps that do nothing, and tell what is wrong with its shape."""
+    spec = graph.spec
+    shape = GraphDefinition[Any](spec.name, spec.entry)
+    is_whole = True
+    for name, step in spec.steps.items():
+        try:
+            add(shape, name, step, _NOTHING)
+        except ValueError as error:
+            is_whole = False
+            yield graph.source.problem(("steps", name), "{problem}", problem=str(error))
+    if is_whole:
+        for fault in shape.validate():
+            if fault.severity == "error":
+                yield _told(graph, fault)
+
+
+def _told(graph: WrittenGraph, fault: Fault) -> Problem:
+    known = ", ".join(graph.spec.steps) or "none"
+    match fault.code:
+        case "missing_entry" if fault.target is None:
+            return graph.source.problem(("steps",), "a graph has at least one step")
+        case "missing_entry":
+            template = "there is no step {name} (steps: {known})"
+            return graph.source.problem(("entry",), template, name=fault.target, known=known)
+        case "missing_join":
+            template = "branches meet here: say after how many it runs (add join: all)"
+            return graph.source.problem(("steps", fault.step or ""), template)
+        case _:
+            template = "there is no step {name} (steps: {known}, END)"
+            path = _place(graph.spec, fault)
+            return graph.source.problem(path, template, name=fault.target, known=known)
+
+
+def _place(spec: GraphSpec, fault: Fault) -> KeyPath:
+    step = spec.steps[fault.step or ""]
+    key = "fallback" if step.fallback == fault.target else "then"
+    return ("steps", fault.step or "", key)
+
+
+def _do_nothing(state: Any) -> None:
+    del state
+
+
+class _NoTool:
+    """Stands for a tool that was not looked up."""
+
+    spec = ToolSpec(name="tool", description="", input_schema={"type": "object"})
+
+    async def check(self, arguments: JsonObject) -> str | None:
+        """Find nothing."""
+        del arguments
+
+    async def call(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
+        """Do nothing."""
+        del arguments, context
+        return ToolOutput()
+
+
+class _Nothing:
+    """Stands for what names stand for, while only the shape is looked at."""
+
+    def python(self, name: str) -> Step:
+        """Give a step that does nothing."""
+        del name
+        return _do_nothing
+
+    def graph(self, name: str) -> GraphDefinition[Any]:
+        """Give a graph without steps."""
+        return GraphDefinition(name)
+
+    def tool(self, name: str) -> Tool:
+        """Give a tool that does nothing."""
+        del name
+        return _NoTool()
+
+
+_NOTHING: Final = _Nothing()

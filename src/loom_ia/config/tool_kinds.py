@@ -1,0 +1,121 @@
+"""What each kind of reference to a tool stands for: the one place that tells the kinds apart.
+
+To add a kind, write its class in `agents/spec.py`, and its case in each function here. What needs
+the user's modules says so: it imports them.
+"""
+
+from collections.abc import Iterator
+from typing import TypeAlias, assert_never
+
+from loom_ia.agents import GraphTool, PythonTool
+from loom_ia.config.project import Project, WrittenAgent
+from loom_ia.config.references import faults_of, is_graph, is_tool
+from loom_ia.core.errors import ConfigError, Problem
+from loom_ia.core.model.tooling import ToolSpec
+from loom_ia.graph.spec import AgentStep, GraphSpec, GraphStep, HumanStep
+
+AnyTool: TypeAlias = PythonTool | GraphTool
+
+
+def declared(project: Project, reference: AnyTool) -> ToolSpec | None:
+    """Give what the tool declares, None for one that declares nothing or is not found."""
+    match reference:
+        case PythonTool():
+            try:
+                value = project.references.find(reference.python)
+            except ConfigError:
+                return None  # told by the check of references
+            return value.spec if is_tool(value) else None
+        case GraphTool():
+            return None
+        case _:
+            assert_never(reference)
+
+
+def may_wait(project: Project, reference: AnyTool, *, resolved: bool) -> bool:
+    """Whether a call of it may wait for a human, its `approval` aside.
+
+    What the tools themselves declare is known once references are `resolved`.
+    """
+    match reference:
+        case PythonTool():
+            spec = declared(project, reference) if resolved else None
+            if spec is None:
+                return False
+            spec = spec.model_copy(update=reference.overrides)
+            asks_after = spec.on_unknown == "pause" and not spec.may_run_again
+            return spec.approval == "always" or asks_after
+        case GraphTool():
+            written = project.graph(reference.graph)
+            return written is not None and graph_may_wait(project, written.spec)
+        case _:
+            assert_never(reference)
+
+
+def graph_may_wait(
+    project: Project, graph: GraphSpec, *, seen: frozenset[str] = frozenset()
+) -> bool:
+    """Whether a step of a graph, or of one below it, asks a human, as far as it is written."""
+    for step in graph.steps.values():
+        if isinstance(step, HumanStep):
+            return True
+        if step.on_unknown == "pause" and step.side_effects != "none" and not step.idempotent:
+            return True
+        if isinstance(step, GraphStep) and step.graph not in seen:
+            below = project.graph(step.graph)
+            known = seen | {graph.name}
+            if below is not None and graph_may_wait(project, below.spec, seen=known):
+                return True
+        if isinstance(step, AgentStep):
+            agents = (a for a in project.agents if a.spec.name == step.agent)
+            if any(tool.approval == "always" for agent in agents for tool in agent.spec.tools):
+                return True
+    return False
+
+
+def unresolved(
+    project: Project, agent: WrittenAgent, position: int, told: tuple[Problem, ...]
+) -> Iterator[Problem]:
+    """Say what keeps a reference from standing for a tool; `told` was said of modules already."""
+    reference = agent.spec.tools[position]
+    path = ("tools", position, reference.KEY)
+    match reference:
+        case GraphTool() if project.graph(reference.graph) is not None:
+            written = project.graph(reference.graph)
+            described = reference.description or (written.spec.description if written else "")
+        case _:
+            named = ":" in reference.target or reference.target in project.references.names
+            if told and not named:
+                return  # its module may be the one that could not be imported
+            try:
+                value = project.references.find(reference.target)
+            except ConfigError as error:
+                yield from agent.source.situate(path, error)
+                return
+            if isinstance(reference, PythonTool):
+                yield from _not_a_tool(project, agent, path, value, told)
+                return
+            if not is_graph(value):
+                template = "{name} is of type {type}, not a graph"
+                kind = type(value).__name__
+                yield agent.source.problem(path, template, name=reference.target, type=kind)
+                return
+            described = reference.description or ""
+    if not described.strip():
+        template = "a model must be told what the graph {name} does (add description)"
+        yield agent.source.problem(path, template, name=reference.target)
+
+
+def _not_a_tool(
+    project: Project,
+    agent: WrittenAgent,
+    path: tuple[str | int, ...],
+    value: object,
+    told: tuple[Problem, ...],
+) -> Iterator[Problem]:
+    if faults := faults_of(value):  # told already, unless its module is not imported
+        yield from (p for p in project.references.shown(faults) if p not in told)
+    elif not is_tool(value):
+        template = "{name} is of type {type}, not a tool (write @tool above the function)"
+        name, kind = agent.spec.tools[int(path[1])].target, type(value).__name__
+        yield agent.source.problem(path, template, name=name, type=kind)
