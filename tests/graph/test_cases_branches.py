@@ -771,9 +771,7 @@ async def test_a_map_asks_the_router_of_its_step_once_on_the_collected_state() -
         return END
 
     g: Graph[Any] = Graph("map", "load")
-    g.add_step(
-        "load", lambda state: None, then=fan_out("score", over="d", as_="x", collect="out")
-    )
+    g.add_step("load", lambda state: None, then=fan_out("score", over="d", as_="x", collect="out"))
     g.add_step("score", lambda state: {"s": state["x"]}, then=route)
     result = await g.run({"d": [1, 2]})
     assert seen == [{"d": [1, 2], "out": [{"s": 1}, {"s": 2}]}]

@@ -632,9 +632,7 @@ async def test_a_changed_child_may_be_allowed() -> None:
     first = await above(drafting(Counter())).run({}, store=store, run_id="r")
     after = drafting(Counter())
     after.add_step("more", lambda state: {"more": 1}, then=END)
-    after.add_step(
-        "check", lambda state: {"output": "new"}, then="more", replace=True
-    )
+    after.add_step("check", lambda state: {"output": "new"}, then="more", replace=True)
     result = await above(after).resume(
         "r", answers={first.interrupts[0].id: "ok"}, store=store, allow_changed=True
     )

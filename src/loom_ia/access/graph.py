@@ -160,9 +160,9 @@ class Graph(GraphDefinition[S]):
 
     def as_tool(self, *, name: str, description: str, side_effects: str = "none") -> Any:
         """Make a tool of the graph, for the agents of a host and for tool loops."""
-        from loom_ia.app.graphs.tool import GraphTool
+        from loom_ia.app.graphs.tool import graph_tool
 
-        return GraphTool.of(self, name, description, side_effects)
+        return graph_tool(self, name, description, side_effects)
 
     def _order(self, store: Store | None, approver: Approver | None = None) -> Order:
         desk = desk_of(store, self.name)

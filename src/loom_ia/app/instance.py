@@ -5,9 +5,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
-from loom_ia.core.errors import LoomClosed, RunExists, UnknownAgent, UnknownRun
+from loom_ia.app.house import House
+from loom_ia.core.errors import (
+    LoomClosed,
+    RunBelow,
+    RunExists,
+    UnknownAgent,
+    UnknownGraph,
+    UnknownRun,
+)
 from loom_ia.core.ids import RunId, SessionId, TenantId, is_reserved
 from loom_ia.core.ports.artifacts import ArtifactStore
 from loom_ia.core.ports.clock import Clock
@@ -18,7 +26,8 @@ from loom_ia.engine.interrupt import Interrupt
 from loom_ia.engine.lease import Heart, Pilot
 from loom_ia.engine.log import SessionLog
 from loom_ia.engine.perform.context import Strays
-from loom_ia.engine.program import Program
+from loom_ia.engine.program import AnyProgram, Program
+from loom_ia.graph.definition import GraphDefinition
 
 DEFAULT_TENANT: Final = "default"
 _KEPT_LOGS: Final = 256
@@ -47,6 +56,7 @@ class Instance:
     programs: Callable[[], Mapping[str, Program]]
     artifacts: ArtifactStore | None = None
     idempotency: IdempotencyStore | None = None
+    house: House | None = None
     shutdown_timeout: float = 30.0
     alone: bool = False
     driven: dict[RunId, Driven] = field(default_factory=dict[RunId, Driven])
@@ -102,6 +112,24 @@ class Instance:
             )
         return program
 
+    def graph(self, name: str) -> GraphDefinition[Any]:
+        """Give a graph by its name; raises `UnknownGraph` naming those that exist."""
+        graphs = self.house.graphs() if self.house is not None else {}
+        graph = graphs.get(name)
+        if graph is None:
+            raise UnknownGraph(
+                "there is no graph {graph!r}; graphs: {graphs}",
+                graph=name,
+                graphs=", ".join(graphs) or "none",
+            )
+        return graph
+
+    def program_of(self, run: RunState) -> AnyProgram:
+        """Give what drives a run at the top; raises `UnknownAgent`, `UnknownGraph`."""
+        if run.header.program == "agent" or self.house is None:
+            return self.program(run.header.agent)
+        return self.house.program(self.graph(run.header.agent))
+
     def log(self, session_id: SessionId, tenant_id: TenantId = DEFAULT_TENANT) -> SessionLog:
         """Give the log of a session, kept in memory while it is used often."""
         self.require_open()
@@ -113,6 +141,10 @@ class Instance:
         else:
             self._logs.move_to_end(key)
         return log
+
+    def known(self, session_id: SessionId) -> SessionLog | None:
+        """Give the log of a session if it is in memory."""
+        return self._logs.get((DEFAULT_TENANT, session_id))
 
     async def find(
         self, run_id: RunId, session_id: SessionId | None = None
@@ -204,3 +236,13 @@ class Instance:
                 excess -= 1
             if excess == 0:
                 return
+
+
+def require_root(run: RunState) -> None:
+    """Raise `RunBelow` for a run that another one opened."""
+    if run.header.parent_run_id is not None:
+        raise RunBelow(
+            "run {run_id} was opened by another one: act on the one at the top, {root}",
+            run_id=run.run_id,
+            root=run.header.root_run_id,
+        )

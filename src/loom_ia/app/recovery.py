@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loom_ia.app.instance import DEFAULT_TENANT, Instance
-from loom_ia.app.runs import is_waiting, resume
+from loom_ia.app.resuming import resume, result_of
 from loom_ia.core.errors import ClaimConflict, JournalBusy, LoomError
 from loom_ia.core.events.query import EventQuery
 from loom_ia.core.events.run import (
@@ -17,7 +17,8 @@ from loom_ia.core.events.run import (
     RunStarted,
 )
 from loom_ia.core.ids import RunId, SessionId
-from loom_ia.core.views.result import RunResult, run_result
+from loom_ia.core.state.session import is_held
+from loom_ia.core.views.result import RunResult
 
 _log = logging.getLogger("loom_ia.app")
 
@@ -130,6 +131,8 @@ async def open_runs(
         )
         events = await instance.journal.query(query)
         for event in events:
+            if event.run_id != event.root_run_id:
+                continue  # it is driven with the run that opened it
             if event.type in _OPENING:
                 found[event.run_id] = event.session_id
             else:
@@ -147,10 +150,11 @@ async def _take_up(
         if run_id in instance.driven:
             return "driven"
         try:
-            _, run = await instance.find(run_id, home)
-            if is_waiting(run, instance.clock.now()):
+            log, run = await instance.find(run_id, home)
+            if is_held(run, log.state.runs, instance.clock.now()):
                 return "waiting"
-            return run_result(await resume(instance, run_id, session_id=home))
+            run = await resume(instance, run_id, session_id=home, by="recover")
+            return result_of(instance, run)
         except ClaimConflict:
             return "driven"
         except JournalBusy as error:

@@ -23,6 +23,7 @@ from loom_ia.core.model.caller import CallerContext
 from loom_ia.core.model.chunks import ModelChunk
 from loom_ia.core.model.messages import Message
 from loom_ia.core.state.run import RunState
+from loom_ia.core.state.session import is_held
 from loom_ia.engine.driver import Drive, Meter
 from loom_ia.engine.log import Pen, SessionLog
 from loom_ia.engine.perform import LIVE, EffectContext, Performers
@@ -78,7 +79,10 @@ async def open_run(instance: Instance, order: Order) -> Opened:
     if log.run(run_id) is not None:
         raise RunExists("run {run_id} exists already", run_id=run_id)
     pen = log.pen(run_id, instance.pilot.may_write)
-    started = RunStarted(language=program.plan.language, plan=program.plan.digest, context=context)
+    plan = program.plan
+    started = RunStarted(
+        language=plan.language, plan=plan.digest, context=context, budget=plan.binding
+    )
     pen.begin(started, agent=order.agent, root_run_id=run_id)
     pen.stage(said, instance.pilot.claim(instance.clock.now()))
     return Opened(log, pen, program)
@@ -153,7 +157,7 @@ async def resume(
     approver: Approver | None = None,
     listener: Listener | None = None,
 ) -> RunState:
-    """Go on with a run that was interrupted, decided upon, or that failed for a passing cause.
+    """Go on with a run of an agent that was interrupted, decided upon, or failed in passing.
 
     A run that is over, or that still waits for a human, is returned as it is. Raises
     `ClaimConflict` when another driver holds it, unless `take_over`; `NewerJournal`,
@@ -172,7 +176,7 @@ async def resume(
         )
     if run.outcome is not None and not run.is_resumable:
         return run
-    if is_waiting(run, instance.clock.now()) and approver is None:
+    if approver is None and is_held(run, log.state.runs, instance.clock.now()):
         return run
     program = _with_approver(instance.program(run.header.agent), approver)
     pilot = instance.pilot
@@ -211,14 +215,6 @@ async def _drive_in_background(instance: Instance, opened: Opened) -> None:
         await drive(instance, opened.pen, opened.program)
     except LoomError as error:
         _logger.warning("run %s stopped: %s", opened.pen.run_id, type(error).__name__)
-
-
-async def resume_in_background(instance: Instance, run_id: RunId) -> None:
-    """Go on with a run after a decision; a failure is logged, since nobody waits for it."""
-    try:
-        await resume(instance, run_id)
-    except LoomError as error:
-        _logger.warning("run %s not resumed: %s", run_id, type(error).__name__)
 
 
 async def stream(instance: Instance, order: Order) -> AsyncIterator[LiveItem]:
@@ -261,15 +257,6 @@ def careful(listener: Listener | None) -> Listener | None:
             told = None
 
     return tell
-
-
-def is_waiting(run: RunState, now: datetime) -> bool:
-    """Whether only a human can make the run advance, and may still do so in time."""
-    pending = run.pending
-    if not pending or any(not (c.is_settled or c.awaits_answer) for c in run.table):
-        return False
-    limits = [c.question.expire_at for c in pending if c.question and c.question.expire_at]
-    return all(now < limit for limit in limits)
 
 
 async def _hand_back(instance: Instance, pen: Pen) -> None:

@@ -4,8 +4,9 @@
     ├── ConfigError            the configuration is at fault; lists every problem with its place
     ├── CallerError            the caller is at fault
     │   ├── LoomClosed         used after it was left
-    │   ├── UnknownAgent · UnknownRun · UnknownSession · UnknownApproval
+    │   ├── UnknownAgent · UnknownGraph · UnknownRun · UnknownSession · UnknownApproval
     │   ├── UnknownArtifact
+    │   ├── RunBelow           a run that another one opened: its root is what is acted on
     │   ├── RunExists          (also a ValueError)
     │   ├── ApprovalStale      already decided, expired, or several are pending
     │   ├── DecisionRefused    not a decision, or edited arguments that the tool refuses
@@ -103,6 +104,17 @@ class LoomClosed(CallerError):
 
 class UnknownAgent(CallerError):
     """No agent bears that name."""
+
+
+class UnknownGraph(CallerError):
+    """No graph bears that name."""
+
+
+class RunBelow(CallerError, ValueError):
+    """A run that another one opened cannot be acted on alone; the message names the one at the top.
+
+    Nothing was written.
+    """
 
 
 class UnknownRun(CallerError):

@@ -177,6 +177,13 @@ class AgentPlan:
         """The name of the model that leads."""
         return self.chain[0].id
 
+    @property
+    def binding(self) -> Budget | None:
+        """The limits that bind the runs that it opens, too; None when they stop nothing."""
+        if self.on_exceed != "stop" or all(v is None for _, v in self.budget):
+            return None
+        return self.budget
+
     def facts_of(self, model: str | None) -> ModelFacts:
         """Give what is known of a model of the chain; of the one that leads for any other."""
         return next((facts for facts in self.chain if facts.id == model), self.chain[0])

@@ -29,6 +29,7 @@ from loom_ia.core.state.session import RunView
 from loom_ia.engine.interrupt import Interrupt
 from loom_ia.engine.lease import Pilot
 from loom_ia.engine.perform import LIVE, EffectContext, Performers, children
+from loom_ia.engine.perform.approver import inheriting
 from loom_ia.engine.perform.context import SeenCalls
 from loom_ia.engine.perform.steps import land, stop_steps
 from loom_ia.engine.program import AnyProgram
@@ -130,7 +131,7 @@ class Drive:
         context = replace(
             above,
             pen=pen,
-            program=program,
+            program=inheriting(program, above.program),
             flight={},
             seen_calls=SeenCalls(),
             sizes=Sizes(),

@@ -19,17 +19,19 @@ from loom_ia.core.ports.tools import Tool
 from loom_ia.core.state.calls import AskedAt, Call, EffectPhase, Inquiry, QuestionKind
 from loom_ia.core.state.flow import Line, Mapped
 from loom_ia.core.state.run import RunState
+from loom_ia.core.state.session import SessionState
 from loom_ia.core.views.result import PendingApproval
 from loom_ia.engine.breaker import Circuits
 
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """Yes; `arguments` replaces those that were shown."""
+    """Yes; `arguments` replaces those that were shown, `answer` is what a step asked for."""
 
     by: str = ""
     reason: str = ""
     arguments: JsonObject | None = None
+    answer: JsonValue = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class Rejected:
 
 ApprovalDecision: TypeAlias = Approved | Rejected
 Approver: TypeAlias = Callable[[PendingApproval], ApprovalDecision | Awaitable[ApprovalDecision]]
+Answers: TypeAlias = Callable[[RunState, Call, Inquiry | None], Awaitable[JsonValue]]
+"""Gives what answers a question of a run in line, in the form of the journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +55,14 @@ class Program:
     `models` has the clients of the plan's chain, by their id. Without `artifacts` nothing can be
     put away; without `idempotency` keys are kept in the journal. `circuits` are those of the whole
     instance. With `captures_exchanges`, what goes over the wire to a provider is a fact.
+    `approver` decides in line; below a graph it is the one of the graph, and `answers` asks it.
     """
 
     plan: AgentPlan
     models: Mapping[str, ModelClient]
     tools: Mapping[str, Tool]
-    approver: Approver | None = None
+    approver: Callable[..., object] | None = None
+    answers: Answers | None = None
     artifacts: ArtifactStore | None = None
     idempotency: IdempotencyStore | None = None
     circuits: Circuits = field(default_factory=Circuits)
@@ -206,11 +212,23 @@ class StepDelegate(Delegate, Protocol):
         """Whether the questions of the run are questions of the graph."""
         ...
 
+    async def driven(
+        self,
+        child: RunState,
+        call: Call,
+        drive: Callable[[], Awaitable[RunState]],
+        state: SessionState,
+        causes: Mapping[tuple[RunId, str], BaseException],
+    ) -> "RunState | Fault":
+        """Have the run driven, inside what its author put around it and within its time."""
+        ...
+
     def ended(
         self,
         child: RunState,
         call: Call,
         caller: RunState,
+        state: SessionState,
         causes: Mapping[tuple[RunId, str], BaseException],
     ) -> "Done | Fault":
         """Give what a run that is over, or that waits and does not bubble, is worth."""
@@ -249,11 +267,15 @@ class Bindings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GraphProgram:
-    """A graph ready to be driven."""
+    """A graph ready to be driven.
+
+    `answers` asks who answers in line, `approver`, when it is not the one of the bindings.
+    """
 
     plan: GraphPlan
     bindings: Bindings
     approver: Callable[..., object] | None = None
+    answers: Answers | None = None
 
 
 AnyProgram: TypeAlias = Program | GraphProgram

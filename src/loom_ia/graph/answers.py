@@ -7,18 +7,6 @@ from typing import Any, cast, is_typeddict
 from loom_ia.core.json import JsonObject, JsonValue
 from loom_ia.graph.errors import InvalidAnswer
 
-DECISION: JsonObject = {
-    "type": "object",
-    "properties": {
-        "approved": {"type": "boolean"},
-        "reason": {"type": "string"},
-        "arguments": {"type": "object"},
-    },
-    "required": ["approved"],
-    "additionalProperties": False,
-}
-"""What answers a question of the kinds `approve` and `unknown_effect`."""
-
 
 def schema_of(schema: Any) -> JsonValue:
     """Give the JSON Schema of what an author asks for; None for anything at all.

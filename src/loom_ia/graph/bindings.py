@@ -187,7 +187,7 @@ class GraphBindings:
             text = storable_text(told(error))
             if step.side_effects != "none" and not step.idempotent:
                 return Fault("UnknownEffect", text, cause=error, is_unknown=True)
-        return Fault("StepFailed", text, cause=error, retry_in=_retry_in(error, step, call))
+        return Fault("StepFailed", text, cause=error, retry_in=step.retry_in(error, call.attempt))
 
     def _refused(self, error: Refused, line: Line) -> Fault:
         changes: tuple[Change, ...] = ()
@@ -319,13 +319,6 @@ def _require_written(context: Execution) -> None:
 
 class _TooLong(Exception):
     """A step was cut for its time."""
-
-
-def _retry_in(error: BaseException, step: StepDefinition, call: Call) -> float | None:
-    retry = step.retry
-    if retry is None or call.attempt >= retry.attempts or not isinstance(error, retry.on):
-        return None
-    return retry.wait(call.attempt)
 
 
 def _item(branch: Line, index: int, mapped: Mapped) -> JsonValue:

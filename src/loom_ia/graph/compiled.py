@@ -71,8 +71,10 @@ def program_of(
     budget: StepBudget | None = None,
     answers: Approver | None = None,
     approver: Callable[..., object] | None = None,
+    limits: Budget | None = None,
+    language: Language = "en",
 ) -> GraphProgram:
-    """Give a graph ready to be driven."""
+    """Give a graph ready to be driven; `limits` are those of whoever hosts it."""
     bindings = GraphBindings(
         graph,
         store,
@@ -81,7 +83,16 @@ def program_of(
         answers,
         tuple(check for hook in graph.hooks.after if (check := getattr(hook, "check", None))),
     )
-    return GraphProgram(plan_of(graph, inline=answers is not None), bindings, approver)
+    plan = plan_of(graph, inline=answers is not None, language=language)
+    if limits is not None:
+        plan = replace(plan, budget=_smaller(plan.budget, limits))
+    return GraphProgram(plan, bindings, approver)
+
+
+def _smaller(own: Budget | None, limits: Budget) -> Budget:
+    """Give the limits of whoever hosts a graph, with the graph's own steps if they are fewer."""
+    steps = [b.max_steps for b in (own, limits) if b is not None and b.max_steps is not None]
+    return limits.model_copy(update={"max_steps": min(steps, default=None)})
 
 
 def _facts(step: StepDefinition, name: str | None = None) -> StepFacts:

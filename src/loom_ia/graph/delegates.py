@@ -4,8 +4,10 @@ What comes back of a child is a change: what was added to a list, the difference
 value otherwise, so that nothing that it was given comes back twice.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from loom_ia.core.errors import CallerError
 from loom_ia.core.events.envelope import Payload
@@ -30,14 +32,18 @@ from loom_ia.engine.program import (
 from loom_ia.graph import errors
 from loom_ia.graph.children import ChildAgent, ChildGraph
 from loom_ia.graph.definition import GraphDefinition
-from loom_ia.graph.results import error_of, result_of
+from loom_ia.graph.results import budget_left, error_of, result_of
 from loom_ia.graph.running import called
 from loom_ia.graph.step_definition import StepDefinition
+from loom_ia.graph.surroundings import Surroundings, info_of, not_finished
+from loom_ia.graph.types import Hooks
 
 if TYPE_CHECKING:
     from loom_ia.graph.bindings import GraphBindings
 
 Causes = Mapping[tuple[RunId, str], BaseException]
+
+_NONE: Final = Hooks()
 
 
 def delegate_of(bindings: "GraphBindings", step: StepDefinition) -> StepDelegate | None:
@@ -82,6 +88,8 @@ class _GraphBelow:
             budget=bindings.budget,
             answers=bindings.answers,
         )
+        self._begun: set[RunId] = set()
+        self._errors: dict[RunId, errors.RunError] = {}
 
     @property
     def program(self) -> AnyProgram:
@@ -97,8 +105,61 @@ class _GraphBelow:
         flow = caller.flow or Flow({}, {})
         line = flow.lines[path_of(call.call_id)]
         view = self._bindings.graph.state_type.view(line.values, line.extra)
-        given = await self._input(view)
-        return started_facts(child, self._program, given), ()
+        started = started_facts(child, self._program, await self._input(view))
+        run_id = f"{caller.run_id}/{call.call_id}"
+        if run_id not in self._begun:
+            await self._around(run_id, started.input, resumed=False).start()
+            self._begun.add(run_id)
+        return started, ()
+
+    def _around(self, run_id: RunId, given: Values, *, resumed: bool) -> Surroundings:
+        graph = self._child.graph
+        read = graph.state_type.codec.from_json
+        values = {key: read(value) for key, value in given.items()} if graph.hooks != _NONE else {}
+        return Surroundings(graph, info_of(graph, run_id, values, resumed=resumed))
+
+    async def driven(
+        self,
+        child: RunState,
+        call: Call,
+        drive: Callable[[], Awaitable[RunState]],
+        state: SessionState,
+        causes: Causes,
+    ) -> RunState | Fault:
+        """Drive the child inside the hooks of its own graph."""
+        before = child.flow or Flow({}, {})
+        resumed = child.run_id not in self._begun
+        around = self._around(child.run_id, {} if resumed else before.initial, resumed=resumed)
+        self._begun.discard(child.run_id)
+        try:
+            await around.enter()
+        except errors.HookAborted as error:
+            return _fault_of(error)
+        try:
+            child = await _within_time(drive, self._step)
+        except _TimeLimit as late:
+            await around.leave(late)
+            return _tried_again(late.fault, self._step, call)
+        except BaseException as error:
+            await around.leave(error)
+            raise
+        failure = error_of(child, causes)
+        if failure is None and around.is_empty:
+            return child
+        result = result_of(
+            self._child.graph,
+            child,
+            state,
+            steps=child.flow.executed - before.executed if child.flow else 0,
+            error=failure,
+            budget_left=budget_left(child, state),
+        )
+        raised = await around.end(result)
+        if failure is None:
+            return _fault_of(not_finished(result, raised)) if raised else child
+        failure.result, failure.also = result, tuple(raised)
+        self._errors[child.run_id] = failure
+        return child
 
     async def _input(self, view: Any) -> Any:
         inputs = self._child.inputs
@@ -110,11 +171,19 @@ class _GraphBelow:
             return {key: seen[key] for key in inputs if key in seen}
         return {key: value for key, value in seen.items() if keys is None or key in keys}
 
-    def ended(self, child: RunState, call: Call, caller: RunState, causes: Causes) -> Done | Fault:
+    def ended(
+        self,
+        child: RunState,
+        call: Call,
+        caller: RunState,
+        state: SessionState,
+        causes: Causes,
+    ) -> Done | Fault:
         if child.outcome is None:
-            return self._waiting(child, call, caller)
+            return self._waiting(child, call, caller, state)
         if not isinstance(child.outcome, Completed):
-            return _failed(child, causes)
+            error = self._errors.pop(child.run_id, None)
+            return _tried_again(_failed(child, causes, error), self._step, call)
         flow = child.flow or Flow({}, {})
         try:
             delta = self._output(flow.initial, flow.main.values)
@@ -137,7 +206,9 @@ class _GraphBelow:
         codec = self._child.graph.state_type.codec
         return types.merges.returned(before, after, keys, codec=codec)
 
-    def _waiting(self, child: RunState, call: Call, caller: RunState) -> Done | Fault:
+    def _waiting(
+        self, child: RunState, call: Call, caller: RunState, state: SessionState
+    ) -> Done | Fault:
         if not callable(self._child.on_yield):
             cause = errors.ChildYielded(
                 "the graph {graph!r} paused, and step {step!r} traps that",
@@ -145,10 +216,8 @@ class _GraphBelow:
                 step=self._step.name,
             )
             return Fault("StepFailed", str(cause), cause=cause)
-        session = SessionState()
-        session.runs[child.run_id] = child
         try:
-            delta = self._child.on_yield(result_of(self._child.graph, child, session))
+            delta = self._child.on_yield(result_of(self._child.graph, child, state))
             return self._done(delta, call, caller)
         except Exception as error:  # noqa: BLE001 -- code of the user, whose fault fails the step
             return _fault_of(error)
@@ -183,6 +252,20 @@ class _AgentBelow:
             )
         return cast("Program", host.agent(self._child.agent))
 
+    async def driven(
+        self,
+        child: RunState,
+        call: Call,
+        drive: Callable[[], Awaitable[RunState]],
+        state: SessionState,
+        causes: Causes,
+    ) -> RunState | Fault:
+        del child, state, causes
+        try:
+            return await _within_time(drive, self._step)
+        except _TimeLimit as late:
+            return _tried_again(late.fault, self._step, call)
+
     async def opening(self, call: Call, caller: RunState) -> tuple[RunStarted, tuple[Payload, ...]]:
         flow = caller.flow or Flow({}, {})
         line = flow.lines[path_of(call.call_id)]
@@ -192,9 +275,17 @@ class _AgentBelow:
             ask = cast("str", await called(ask, view))
         return agent_opening(self.program, ask)
 
-    def ended(self, child: RunState, call: Call, caller: RunState, causes: Causes) -> Done | Fault:
+    def ended(
+        self,
+        child: RunState,
+        call: Call,
+        caller: RunState,
+        state: SessionState,
+        causes: Causes,
+    ) -> Done | Fault:
+        del state
         if not isinstance(child.outcome, Completed):
-            return _failed(child, causes)
+            return _tried_again(_failed(child, causes), self._step, call)
         flow = caller.flow or Flow({}, {})
         line = flow.lines[path_of(call.call_id)]
         text = child.outcome.output.as_text()
@@ -204,14 +295,45 @@ class _AgentBelow:
             return _fault_of(error)
 
 
+class _TimeLimit(Exception):
+    """A run below was cut for the time of its step; it is open still."""
+
+    def __init__(self, step: StepDefinition) -> None:
+        super().__init__(f"the step took more than {step.timeout:g} s")
+        cause = TimeoutError(str(self))
+        self.fault = Fault("StepFailed", str(self), cause=cause)
+
+
+async def _within_time(drive: Callable[[], Awaitable[RunState]], step: StepDefinition) -> RunState:
+    """Drive a run below for as long as its step may take; raises `_TimeLimit` after that."""
+    limit = asyncio.timeout(step.timeout)
+    try:
+        async with limit:
+            return await drive()
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise _TimeLimit(step) from error
+
+
+def _tried_again(fault: Fault, step: StepDefinition, call: Call) -> Fault:
+    """Let a step whose run below failed be tried again, if its author said so."""
+    if fault.error != "StepFailed" or fault.cause is None:
+        return fault
+    causes = [fault.cause, fault.cause.__cause__]
+    waits = [step.retry_in(cause, call.attempt) for cause in causes if cause is not None]
+    return replace(fault, retry_in=next((wait for wait in waits if wait is not None), None))
+
+
 def agent_opening(program: Program, message: str) -> tuple[RunStarted, tuple[Payload, ...]]:
     """Give the first facts of a run of an agent that another run opens."""
-    started = RunStarted(language=program.plan.language, plan=program.plan.digest)
+    plan = program.plan
+    started = RunStarted(language=plan.language, plan=plan.digest, budget=plan.binding)
     return started, (UserMessage(message=Message.text("user", storable_text(message))),)
 
 
-def _failed(child: RunState, causes: Causes) -> Fault:
-    cause: BaseException | None = error_of(child, causes)
+def _failed(child: RunState, causes: Causes, error: errors.RunError | None = None) -> Fault:
+    cause: BaseException | None = error or error_of(child, causes)
     if child.flow is None or cause is None:
         outcome = child.outcome
         reason = getattr(outcome, "error", None) or "it was cancelled"

@@ -1,18 +1,16 @@
 """What a run gave, as its caller reads it: the result, and the exception of a failure."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final
 
 from loom_ia.core.ids import RunId
-from loom_ia.core.json import JsonObject, JsonValue
+from loom_ia.core.json import JsonObject
 from loom_ia.core.model.usage import Usage
-from loom_ia.core.state.calls import Call, Inquiry, Question
 from loom_ia.core.state.flow import Flow
+from loom_ia.core.state.questions import DECISION, Asking, open_questions
 from loom_ia.core.state.run import GRAPH_FAILURE, Cancelled, Completed, Failed, RunState
 from loom_ia.core.state.session import SessionState
 from loom_ia.graph import errors
-from loom_ia.graph.answers import DECISION
 from loom_ia.graph.codec import Codec
 from loom_ia.graph.definition import GraphDefinition
 from loom_ia.graph.errors import RunError
@@ -30,52 +28,6 @@ STOPS: Final[Mapping[str, StopReason]] = {
     "RunTimeout": StopReason.TIMEOUT,
 }
 """Why a run stopped, by the name of its failure; any other is an error."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """A question that is open: who asks, and what."""
-
-    run: RunState
-    call: Call
-    inquiry: Inquiry | None
-    question: Question | None
-
-    @property
-    def id(self) -> str:
-        """The name under which it is answered."""
-        if self.inquiry is not None:
-            return self.inquiry.id
-        return self.question.id if self.question is not None else ""
-
-    @property
-    def schema(self) -> JsonValue:
-        """What an answer must fit."""
-        if self.inquiry is None or self.inquiry.kind != "input":
-            return DECISION
-        return self.inquiry.answer_schema
-
-
-def open_questions(run: RunState, runs: Mapping[RunId, RunState]) -> Iterator[Asking]:
-    """Give what a run and those below it ask: branches in declaration order, then by place."""
-    if run.outcome is not None:
-        return
-    for call in _ordered(run):
-        if call.child_run_id and call.output is None:
-            child = runs.get(call.child_run_id)
-            if child is not None:
-                yield from open_questions(child, runs)
-        for inquiry in call.open_inquiries:
-            yield Asking(run, call, inquiry, None)
-        if call.output is None and call.question is not None and call.question.is_open:
-            yield Asking(run, call, None, call.question)
-
-
-def _ordered(run: RunState) -> Iterable[Call]:
-    if run.flow is None:
-        return run.table
-    order = {path: rank for rank, path in enumerate(run.flow.lines)}
-    return sorted(run.table, key=lambda c: order.get("/".join(c.call_id.split("/")[:-2]), 0))
 
 
 def interrupt_of(asking: Asking, runs: Mapping[RunId, RunState], codec: Codec) -> Interrupt:
@@ -181,6 +133,14 @@ def result_of(
 
 
 _NO_STEP: Final = frozenset({"MaxIterationsExceeded", "BudgetExhausted", "RunTimeout"})
+
+
+def budget_left(run: RunState, state: SessionState) -> int | None:
+    """Give how many steps the run and those below it may still start; None for no limit."""
+    budget = run.header.budget
+    if budget is None or budget.max_steps is None:
+        return None
+    return max(budget.max_steps - state.ledger(run).steps, 0)
 
 
 def usage_of(run: RunState, state: SessionState) -> Usage | None:

@@ -54,6 +54,13 @@ class StepDefinition:
         """Whether its router may answer that step, as far as is known; the end it always may."""
         return self.targets is None or name in self.targets.names
 
+    def retry_in(self, error: BaseException, attempt: int) -> float | None:
+        """Give the seconds until it is tried again after that attempt, None when it is not."""
+        retry = self.retry
+        if retry is None or attempt >= retry.attempts or not isinstance(error, retry.on):
+            return None
+        return retry.wait(attempt)
+
 
 @runtime_checkable
 class Shape(Protocol):

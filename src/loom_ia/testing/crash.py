@@ -88,9 +88,9 @@ async def crash_everywhere(  # noqa: PLR0913 -- one word each for what a test ma
     `level` says what survives: `kill` all that was written, `power` only what was flushed.
     `effects` gives how often each outside effect happened until now; name each after its tool, its
     step, or its key inside a step, as in `send` or `send:ana`. Effects of what may be run again are
-    not limited; any other happens at most as often as in the reference, once more for each leave that a human gave to
-    launch an interrupted call again, and it happened if its call succeeded. At the crash itself,
-    no effect is unknown to the journal.
+    not limited; any other happens at most as often as in the reference, once more for each leave
+    that a human gave to launch an interrupted call again, and it happened if its call succeeded. At
+    the crash itself, no effect is unknown to the journal.
 
     Each run must end with the status, text and open questions of the reference, a graph also with
     its state and the effects that it recorded, or as `allow` says. `doubles` is how often, for each

@@ -29,12 +29,17 @@ _CALLS: Final = count(1)
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """A journal, the store that it belongs to if there is one, and what drives on it here."""
+    """A journal, the store that it belongs to if there is one, and what drives on it here.
+
+    That of a host, which `is_hosted`, has its journal alone: no checkpoint is kept beside it, and
+    its instance goes on when a run is over.
+    """
 
     journal: Journal
     store: Store | None
     driven: dict[RunId, Driven] = field(default_factory=dict[RunId, Driven])
     locks: list[HeldLock] = field(default_factory=list[HeldLock])
+    is_hosted: bool = False
 
     def instance(self, lease: float, durability: Durability) -> Instance:
         """Give somebody who drives one run; `lease` is in seconds."""

@@ -6,19 +6,19 @@ from typing import Any
 from loom_ia.app import runs
 from loom_ia.app.graphs.checkpoints import Checkpoints
 from loom_ia.app.graphs.keeping import Keeping, WriteFailed
-from loom_ia.app.graphs.order import Order, Surroundings
+from loom_ia.app.graphs.order import Order
 from loom_ia.core.errors import ClaimConflict
 from loom_ia.core.state.run import RunState
 from loom_ia.engine.log import Pen, SessionLog
 from loom_ia.engine.program import GraphProgram
 from loom_ia.graph.errors import (
     CheckpointFailed,
-    HookAborted,
     NotResumable,
     RunError,
     RunLocked,
 )
-from loom_ia.graph.results import error_of, result_of
+from loom_ia.graph.results import budget_left, error_of, result_of
+from loom_ia.graph.surroundings import Surroundings, not_finished
 from loom_ia.graph.types import RunResult, StopReason
 
 
@@ -73,7 +73,7 @@ async def drive(
         await around.leave(error)
         raise
     finally:
-        if not instance.alone:
+        if not (instance.alone or desk.is_hosted):
             await instance.heart.stop()
     log, run = await _as_written(order, pen.log, run)
     result = _result(order, run, log, executed_before, failure)
@@ -129,14 +129,6 @@ async def refused_to_write(
     return await told(order, replace(result, steps=0), around, manner)
 
 
-def budget_left(run: RunState, state: Any) -> int | None:
-    """Give how many steps the run and those below it may still start; None for no limit."""
-    budget = run.header.budget
-    if budget is None or budget.max_steps is None:
-        return None
-    return max(budget.max_steps - state.ledger(run).steps, 0)
-
-
 def _not_written(order: Order, run: RunState, error: WriteFailed) -> CheckpointFailed:
     cause = error.__cause__
     step = run.flow.last_step if run.flow else ""
@@ -168,13 +160,7 @@ async def told(
         error.step = result.last_step
     raised = await around.end(result)
     if raised and error is None:
-        error = HookAborted(
-            "a hook at the end of run {run_id}: {reason}",
-            run_id=result.run_id,
-            reason=str(raised[0]),
-        )
-        error.__cause__ = raised[0]
-        error.result, error.run_id, error.graph = result, result.run_id, order.graph.name
+        error = not_finished(result, raised)
     elif error is not None:
         error.also = (*error.also, *raised)
     if error is None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from loom_ia.app.graphs.driving import Manner, refused_to_write
 from loom_ia.app.graphs.keeping import WriteFailed
-from loom_ia.app.graphs.order import Order, Surroundings, info_of
+from loom_ia.app.graphs.order import Order
 from loom_ia.app.graphs.reading import checkpoints, stored
 from loom_ia.app.graphs.resuming import Resumption, found, go_on
 from loom_ia.app.graphs.running import checked_id, require_new
@@ -18,6 +18,7 @@ from loom_ia.core.events.run import RunStarted, SessionSnapshot
 from loom_ia.core.ids import RunId
 from loom_ia.core.model.budget import Budget
 from loom_ia.core.state.session import SessionState
+from loom_ia.graph.surroundings import Surroundings, info_of
 from loom_ia.graph.types import RunResult
 
 

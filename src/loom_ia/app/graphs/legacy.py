@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from loom_ia.app.graphs.checkpoints import namespace
 from loom_ia.app.graphs.driving import Manner, drive
-from loom_ia.app.graphs.order import Order, Surroundings, info_of
+from loom_ia.app.graphs.order import Order
 from loom_ia.core.errors import RunExists, StoreError, told
 from loom_ia.core.events.run import RunResumed, RunStarted
 from loom_ia.core.ids import RunId
@@ -18,6 +18,7 @@ from loom_ia.graph.codec import decode_object
 from loom_ia.graph.compiled import plan_of
 from loom_ia.graph.definition import GraphDefinition
 from loom_ia.graph.errors import CorruptCheckpoint, DeltaError, GraphChanged, RunLocked
+from loom_ia.graph.surroundings import Surroundings, info_of
 from loom_ia.graph.types import RunResult, StopReason
 
 Stage: TypeAlias = Literal["", "done"]

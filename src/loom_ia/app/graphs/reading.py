@@ -1,6 +1,7 @@
 """Reading the journal of a run of a graph: its events, its steps, its state at any place."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from loom_ia.app.graphs.order import Order
@@ -44,9 +45,13 @@ async def history(order: Order, run_id: RunId) -> list[CheckpointInfo]:
 
 
 def checkpoints(found: Iterable[Event], run_id: RunId) -> Iterator[CheckpointInfo]:
-    """Give the steps of a run that were completed, failed or paused, of all its events."""
+    """Give the steps of a run that were completed, failed or paused, of all its events.
+
+    A step that ended with a question is one of them, at the place of its question.
+    """
     session = SessionState()
     n = 0
+    last: CheckpointInfo | None = None
     for event in found:
         before = session.runs.get(event.run_id)
         after = begin(event) if before is None else apply(before, event)
@@ -57,11 +62,16 @@ def checkpoints(found: Iterable[Event], run_id: RunId) -> Iterator[CheckpointInf
         if before is None:
             n = run.header.earlier
             continue
+        if last is not None and _asks_at_the_end_of(last.step, event):
+            last = replace(last, seq=event.seq, stop=StopReason.YIELDED, saved_at=event.ts)
+            continue
         stop, step = _stop(event)
         if step is None:
             continue
+        if last is not None:
+            yield last
         n += 1
-        yield CheckpointInfo(
+        last = CheckpointInfo(
             n=n,
             seq=event.seq,
             run_id=run_id,
@@ -71,6 +81,15 @@ def checkpoints(found: Iterable[Event], run_id: RunId) -> Iterator[CheckpointInf
             budget_left=_left(run, session),
             parent=run.header.origin,
         )
+    if last is not None:
+        yield last
+
+
+def _asks_at_the_end_of(step: str, event: Event) -> bool:
+    asked = event.payload
+    return (
+        isinstance(asked, ApprovalRequested) and asked.asked == "after" and asked.tool_name == step
+    )
 
 
 def _stop(event: Event) -> tuple[StopReason | None, str | None]:

@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import Any, cast
 
 from loom_ia.app.graphs.checkpoints import mend
-from loom_ia.app.graphs.driving import Manner, budget_left, drive, locked_by, refused_to_write
+from loom_ia.app.graphs.driving import Manner, drive, locked_by, refused_to_write
 from loom_ia.app.graphs.keeping import WriteFailed
 from loom_ia.app.graphs.legacy import Checkpoint, checkpoint_of, go_on_from
-from loom_ia.app.graphs.order import Order, Surroundings, info_of, naming
+from loom_ia.app.graphs.order import Order, naming
 from loom_ia.app.graphs.reading import graph_of
 from loom_ia.core.errors import ClaimConflict, NewerJournal, UnknownRun
 from loom_ia.core.events.approval import ApprovalGranted, ApprovalRejected
@@ -21,6 +21,7 @@ from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.run import RunResumed
 from loom_ia.core.ids import RunId
 from loom_ia.core.model.changes import Change
+from loom_ia.core.state.questions import Asking, open_questions
 from loom_ia.core.state.run import Cancelled, Completed, RunState
 from loom_ia.core.state.session import SessionState, is_held
 from loom_ia.engine.log import SessionLog
@@ -39,7 +40,8 @@ from loom_ia.graph.errors import (
     UnknownInterrupt,
 )
 from loom_ia.graph.protocol import accepted
-from loom_ia.graph.results import Asking, open_questions, result_of
+from loom_ia.graph.results import budget_left, result_of
+from loom_ia.graph.surroundings import Surroundings, info_of
 from loom_ia.graph.types import RunResult
 
 
@@ -284,8 +286,9 @@ def _answers(
 def _check_given(asking: Asking, given: Mapping[str, Any]) -> None:
     """Check an input that is also an answer: the value under the question's key, or all of it."""
     key = asking.inquiry.key if asking.inquiry else ""
-    named = asking.inquiry is not None and asking.inquiry.asked != "inside"
-    if named and asking.inquiry.kind == "input" and key in given:
+    inquiry = asking.inquiry
+    may_be_named = inquiry is not None and inquiry.kind == "input" and inquiry.asked != "inside"
+    if may_be_named and key in given:
         check_answer(given[key], asking.schema, question=asking.id)
     else:
         check_answer(dict(given), asking.schema, question=asking.id)

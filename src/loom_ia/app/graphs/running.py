@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from loom_ia.app.graphs.driving import Manner, drive
-from loom_ia.app.graphs.order import Order, Surroundings, info_of, naming
+from loom_ia.app.graphs.order import Order, naming
 from loom_ia.core.errors import RunExists
 from loom_ia.core.events.run import RunStarted
 from loom_ia.core.ids import RunId
@@ -12,6 +12,7 @@ from loom_ia.core.json import storable_text
 from loom_ia.engine.log import SessionLog
 from loom_ia.graph.delegates import started_facts
 from loom_ia.graph.protocol import accepted
+from loom_ia.graph.surroundings import Surroundings, info_of
 from loom_ia.graph.types import RunResult
 
 
@@ -43,7 +44,7 @@ async def begin(
 ) -> RunResult[Any]:
     """Open a run with its first facts and drive it."""
     graph, instance = order.graph, order.instance
-    log = instance.log(run_id)
+    log = instance.log(order.session_id or run_id)
     await log.catch_up()
     require_new(log, run_id, await log.journal.locate(log.tenant_id, run_id))
     info = info_of(graph, run_id, _shown(shown), resumed=False, parent=started.origin)

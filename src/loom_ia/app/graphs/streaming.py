@@ -15,12 +15,13 @@ from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.tool import ToolCompleted
 from loom_ia.core.ids import RunId
 from loom_ia.core.state.flow import path_of
+from loom_ia.core.state.questions import open_questions
 from loom_ia.core.state.session import SessionState
 from loom_ia.engine.log import SessionLog
 from loom_ia.engine.streaming import Feed
 from loom_ia.graph.errors import RunError
 from loom_ia.graph.protocol import accepted
-from loom_ia.graph.results import interrupt_of, open_questions
+from loom_ia.graph.results import interrupt_of
 from loom_ia.graph.shown import given_by, shown_event
 from loom_ia.graph.types import (
     GraphEvent,

@@ -1,127 +1,25 @@
-"""A graph as a tool: of an agent, whose call of it is a run below; or of a tool loop."""
+"""A graph as a tool without a host: of a tool loop, which runs it on its own."""
 
-import json
-from dataclasses import dataclass, field
-from typing import Any, Self, cast
+from typing import Any
 
-from loom_ia.core.errors import ToolError
-from loom_ia.core.events.envelope import Payload
-from loom_ia.core.events.run import RunStarted
-from loom_ia.core.json import JsonObject, storable_text
-from loom_ia.core.model.content import ToolOutput
-from loom_ia.core.model.tooling import SideEffects, ToolSpec
-from loom_ia.core.ports.tools import ToolContext
-from loom_ia.core.state.calls import Call
-from loom_ia.core.state.run import Completed, Failed, RunState
-from loom_ia.engine.program import AnyProgram, GraphProgram
-from loom_ia.graph.compiled import program_of
+from loom_ia.app.graphs.desk import desk_of
+from loom_ia.app.graphs.driving import Manner
+from loom_ia.app.graphs.order import Order
+from loom_ia.app.graphs.running import run_graph
+from loom_ia.core.json import JsonObject
 from loom_ia.graph.definition import GraphDefinition
-from loom_ia.graph.delegates import started_facts
-from loom_ia.graph.errors import DeltaError
-from loom_ia.graph.running import Host
+from loom_ia.graph.graph_tool import GraphTool
+from loom_ia.graph.types import RunResult
 
 
-@dataclass(frozen=True, slots=True)
-class GraphTool:
-    """What an agent calls: the arguments are the input of a run below its own.
+def graph_tool(
+    graph: GraphDefinition[Any], name: str, description: str, side_effects: str = "none"
+) -> GraphTool:
+    """Make a tool of a graph; raises `ValueError` for a name that no model can call."""
 
-    The model reads the `output` of the final state if it is a text, or else the state.
-    """
+    async def alone(arguments: JsonObject) -> RunResult[Any]:
+        desk = desk_of(None, graph.name)
+        order = Order(graph, desk, desk.instance(graph.lease, graph.durability))
+        return await run_graph(order, arguments, None, Manner(allow_unresumable=False))
 
-    spec: ToolSpec
-    graph: GraphDefinition[Any]
-    host: Host | None = None
-    _programs: list[GraphProgram] = field(default_factory=list[GraphProgram], repr=False)
-
-    @classmethod
-    def of(
-        cls,
-        graph: GraphDefinition[Any],
-        name: str,
-        description: str,
-        side_effects: str = "none",
-        *,
-        host: Host | None = None,
-    ) -> Self:
-        """Make a tool of a graph; raises `ValueError` for a name that no model can call."""
-        spec = ToolSpec(
-            name=name,
-            description=description,
-            input_schema=_schema(graph),
-            kind="graph",
-            side_effects=cast("SideEffects", side_effects),
-            timeout=None,
-        )
-        return cls(spec, graph, host)
-
-    @property
-    def delegate(self) -> Self:
-        """What a call of it opens."""
-        return self
-
-    @property
-    def program(self) -> AnyProgram:
-        """What drives the run that is opened."""
-        if not self._programs:
-            self.graph.require_valid()
-            self._programs.append(program_of(self.graph, host=self.host))
-        return self._programs[0]
-
-    async def check(self, arguments: JsonObject) -> str | None:
-        """Tell why `arguments` cannot be the input of the graph."""
-        try:
-            self.graph.state_type.initial(arguments)
-        except DeltaError as error:
-            return str(error)
-        return None
-
-    async def opening(self, call: Call, caller: RunState) -> tuple[RunStarted, tuple[Payload, ...]]:
-        """Give the first facts of the run below."""
-        del caller
-        return started_facts(self.graph, cast("GraphProgram", self.program), call.arguments), ()
-
-    def output(self, child: RunState) -> ToolOutput:
-        """Give what the model reads of a run that is over."""
-        match child.outcome:
-            case Completed() if child.flow is not None:
-                return _output(self.graph.state_type.result(child.flow.main.values))
-            case Failed() as failed:
-                return ToolOutput.of_error(storable_text(failed.error))
-            case _:
-                return ToolOutput.of_error(f"the graph {self.graph.name} was cancelled")
-
-    async def call(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Run the graph on its own, in memory: for a tool loop, which keeps what it gave."""
-        del context
-        from loom_ia.app.graphs.desk import desk_of
-        from loom_ia.app.graphs.driving import Manner
-        from loom_ia.app.graphs.order import Order
-        from loom_ia.app.graphs.running import run_graph
-
-        desk = desk_of(None, self.graph.name)
-        instance = desk.instance(self.graph.lease, self.graph.durability)
-        order = Order(self.graph, desk, instance, host=self.host)
-        result = await run_graph(order, arguments, None, Manner(allow_unresumable=False))
-        if result.error is not None:
-            raise ToolError(str(result.error))
-        return _output(result.state)
-
-
-def _output(state: Any) -> ToolOutput:
-    values = cast("dict[str, Any]", state if isinstance(state, dict) else vars(state))
-    answer = values.get("output")
-    if isinstance(answer, str):
-        return ToolOutput.of_text(storable_text(answer))
-    return ToolOutput.of_text(storable_text(json.dumps(values, default=str, ensure_ascii=False)))
-
-
-def _schema(graph: GraphDefinition[Any]) -> JsonObject:
-    if graph.state is None:
-        return {"type": "object"}
-    from pydantic import TypeAdapter
-
-    try:
-        schema = cast("JsonObject", TypeAdapter(graph.state).json_schema())
-    except Exception:  # noqa: BLE001 -- a class that has no schema takes any object
-        return {"type": "object"}
-    return {"type": "object", **schema}
+    return GraphTool.of(graph, name, description, side_effects, alone=alone)

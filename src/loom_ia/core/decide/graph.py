@@ -27,7 +27,7 @@ from loom_ia.core.decide.effects import (
     StopSteps,
     Wait,
 )
-from loom_ia.core.decide.limits import steps_left
+from loom_ia.core.decide.limits import exhausted, steps_left
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.graph import GraphRouted
 from loom_ia.core.events.tool import ToolCalled
@@ -180,6 +180,10 @@ def _limit(line: Line, view: RunView, flow: Flow, plan: GraphPlan, starting: int
     left = steps_left(view)
     if left is not None and left <= starting:
         return _failed(view.run, "BudgetExhausted", "the step budget is exhausted", line.step)
+    excess = exhausted(view)
+    if excess is not None:
+        text = f"{excess.limit} is reached: {excess.spent:g} of {excess.value:g}"
+        return _failed(view.run, "BudgetExhausted", text, line.step)
     return None
 
 
@@ -195,7 +199,7 @@ def _follow(
         found.held.append(call)
     elif call.failure is not None and not _may_be_asked_about(call, plan):
         _take_over(line, call, run, plan, found)
-    elif call.parked and not call.child_run_id:
+    elif call.parked and (call.retry_at is not None or not call.child_run_id):
         if call.retry_at is not None and now < call.retry_at:
             found.until = min(found.until or call.retry_at, call.retry_at)
         elif _has_place(line, flow, found):

@@ -45,6 +45,14 @@ def steps_left(view: RunView) -> int | None:
     return max(min(lefts), 0) if lefts else None
 
 
+def exhausted(view: RunView) -> Excess | None:
+    """Give a limit of what a graph consumes that is reached, its own or that of a run above."""
+    for account in view.accounts:
+        for excess in _over(account.budget, account.ledger.spent):
+            return excess
+    return None
+
+
 def _over(budget: Budget, spent: Spent) -> Iterator[Excess]:
     tokens = spent.usage.total_tokens
     return budget.reached(cost=spent.cost, tokens=tokens, calls=spent.calls)

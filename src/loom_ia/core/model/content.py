@@ -65,6 +65,11 @@ class ToolCallBlock(Block):
     name: str
     arguments: JsonObject = Field(default_factory=dict)
 
+    @property
+    def id(self) -> str:
+        """The id of the call, by the name that callers give it."""
+        return self.call_id
+
 
 OutputBlock: TypeAlias = Annotated[
     TextBlock | JsonBlock | ArtifactBlock, Field(discriminator="type")

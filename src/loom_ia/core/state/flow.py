@@ -181,9 +181,7 @@ class Flow(Evolving):
         before = self.milliseconds.get(step, 0)
         return self.but(milliseconds={**self.milliseconds, step: before + milliseconds})
 
-    def _took(
-        self, source: Sequence[str], targets: Sequence[str]
-    ) -> Mapping[tuple[str, str], int]:
+    def _took(self, source: Sequence[str], targets: Sequence[str]) -> Mapping[tuple[str, str], int]:
         edges = dict(self.edges)
         for step in source:
             for target in dict.fromkeys(targets) or _END:
@@ -230,6 +228,7 @@ class Flow(Evolving):
         line = self.lines.get(path)
         if line is None:
             return self
+        meets = line.stage == "split"  # its branches took their edges themselves
         lines = self._without_branches(line)
         line = line.changed(changes)
         target = targets[0] if targets else ""
@@ -246,7 +245,8 @@ class Flow(Evolving):
                 failed="",
             )
         lines[path] = line
-        return self.but(lines=lines, routes=self.routes + 1, edges=self._took(source, targets))
+        edges = self.edges if meets else self._took(source, targets)
+        return self.but(lines=lines, routes=self.routes + 1, edges=edges)
 
     def split(
         self,

@@ -4,21 +4,25 @@ from datetime import datetime
 from typing import Literal
 
 from loom_ia.core.ids import CallId, RunId, SessionId
-from loom_ia.core.json import JsonObject
+from loom_ia.core.json import JsonObject, JsonValue
 from loom_ia.core.model.artifacts import StoredArtifact
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.usage import Usage
-from loom_ia.core.state.calls import Call, QuestionKind
+from loom_ia.core.state.calls import QuestionKind
+from loom_ia.core.state.questions import Asking, open_questions
 from loom_ia.core.state.run import Completed, Failed, FinalizingReason, RunState, Status
+from loom_ia.core.state.session import SessionState
 
 
 class PendingApproval(Value):
-    """A call that waits for a human: what he is shown of it.
+    """What waits for a human: what he is shown of it.
 
-    `call_id` is what a decision gives back: the id of the call, followed by `@2` and so on when it
-    was granted before. `kind` is `unknown_effect` when the call was interrupted and may have taken
-    effect.
+    `call_id` is what a decision gives back, on the id of the run at the top: the id of the call,
+    followed by `@2` and so on when it was granted before; for what a step of a graph asks, and for
+    what a run below asks, the id of the question. `run_id` is the run that asks. `kind` is
+    `unknown_effect` when the call was interrupted and may have taken effect, and `input` when a
+    step wants an answer: `payload` is what it shows, `answer_schema` what the answer must fit.
     """
 
     run_id: RunId
@@ -29,6 +33,8 @@ class PendingApproval(Value):
     reason: str = ""
     scope: Literal["approve"] = "approve"
     expire_at: datetime | None = None
+    payload: JsonValue = None
+    answer_schema: JsonValue = None
 
 
 class RunResult(Value):
@@ -62,27 +68,47 @@ class RunResult(Value):
         return self.status is Status.COMPLETED
 
 
-def pending_approval(run_id: RunId, call: Call) -> PendingApproval:
-    """Show a call that waits for a human."""
-    question = call.question
-    if question is None:
+def pending_question(asking: Asking, root_id: RunId) -> PendingApproval:
+    """Show what waits for a human, to whoever decides on the run `root_id`."""
+    run, call, inquiry, question = asking.run, asking.call, asking.inquiry, asking.question
+    if inquiry is None:
         return PendingApproval(
-            run_id=run_id, call_id=call.call_id, tool_name=call.name, arguments=call.arguments
+            run_id=run.run_id,
+            call_id=address_of(asking, root_id),
+            tool_name=call.name,
+            arguments=question.arguments if question else call.arguments,
+            kind=asking.kind,
+            reason=question.reason if question else "",
+            expire_at=asking.expire_at,
         )
+    shown = inquiry.payload if isinstance(inquiry.payload, dict) else {}
+    arguments = shown.get("arguments") if inquiry.kind == "approve" else None
     return PendingApproval(
-        run_id=run_id,
-        call_id=call.address,
-        tool_name=call.name,
-        arguments=question.arguments,
-        kind=question.kind,
-        reason=question.reason,
-        expire_at=question.expire_at,
+        run_id=run.run_id,
+        call_id=address_of(asking, root_id),
+        tool_name=inquiry.tool_name or call.name,
+        arguments=arguments if isinstance(arguments, dict) else {},
+        kind=inquiry.kind,
+        expire_at=inquiry.expire_at,
+        payload=inquiry.payload,
+        answer_schema=inquiry.answer_schema,
     )
 
 
-def run_result(run: RunState) -> RunResult:
-    """Give the result of a run as it is."""
+def address_of(asking: Asking, root_id: RunId) -> CallId:
+    """Give the name under which a question is answered on the run `root_id`."""
+    own = asking.inquiry is None and asking.run.run_id == root_id and asking.run.flow is None
+    return asking.call.address if own else asking.id or asking.call.address
+
+
+def run_result(run: RunState, session: SessionState | None = None) -> RunResult:
+    """Give the result of a run as it is.
+
+    With its `session`, what the runs below it consumed and ask is its own, too.
+    """
     outcome = run.outcome
+    spent = run.spent if session is None else session.ledger(run).spent
+    runs = {run.run_id: run} if session is None else session.runs
     output = outcome.output if isinstance(outcome, Completed) else None
     return RunResult(
         run_id=run.run_id,
@@ -94,10 +120,12 @@ def run_result(run: RunState) -> RunResult:
         error_type=outcome.error_type if isinstance(outcome, Failed) else None,
         error=outcome.error if isinstance(outcome, Failed) else None,
         iterations=run.iterations,
-        usage=run.spent.usage,
-        cost_usd=run.spent.cost,
-        unpriced_calls=run.spent.unpriced,
+        usage=spent.usage,
+        cost_usd=spent.cost,
+        unpriced_calls=spent.unpriced,
         finalizing=run.finalizing,
         artifacts=run.artifacts,
-        pending_approvals=tuple(pending_approval(run.run_id, call) for call in run.pending),
+        pending_approvals=tuple(
+            pending_question(asking, run.run_id) for asking in open_questions(run, runs)
+        ),
     )

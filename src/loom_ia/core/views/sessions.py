@@ -9,8 +9,9 @@ from loom_ia.core.ids import RunId, SessionId
 from loom_ia.core.model.artifacts import StoredArtifact
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.usage import Usage
+from loom_ia.core.state.questions import open_questions
 from loom_ia.core.state.run import Failed, RunState, Status
-from loom_ia.core.views.result import PendingApproval, pending_approval
+from loom_ia.core.views.result import PendingApproval, pending_question
 
 
 class RunListed(Value):
@@ -98,7 +99,10 @@ def session_info(events: Iterable[Event], session_id: SessionId) -> SessionInfo 
         updated_at=last.ts,
         runs=tuple(run_listed(run, touched[run_id]) for run_id, run in runs.items()),
         pending_approvals=tuple(
-            pending_approval(run.run_id, call) for run in runs.values() for call in run.pending
+            pending_question(asking, run.run_id)
+            for run in runs.values()
+            if run.header.parent_run_id is None
+            for asking in open_questions(run, runs)
         ),
         artifacts=tuple(dict.fromkeys(file for run in runs.values() for file in run.artifacts)),
     )

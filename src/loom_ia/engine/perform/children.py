@@ -5,19 +5,21 @@ by its id, so that a caller that goes on goes on with it, and never opens a seco
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 
 from loom_ia.core.decide.effects import Opening
 from loom_ia.core.errors import InternalError, told
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.run import RunResumed, RunStarted
 from loom_ia.core.events.tool import ToolCompleted
+from loom_ia.core.ids import RunId
 from loom_ia.core.json import storable_text
 from loom_ia.core.model.content import ToolOutput
+from loom_ia.core.spans import span
 from loom_ia.core.state.calls import Call
 from loom_ia.core.state.run import RunState
 from loom_ia.core.state.session import is_held
-from loom_ia.engine.perform.context import EffectContext
+from loom_ia.engine.perform.context import DriveBelow, EffectContext
 from loom_ia.engine.program import AnyProgram, Delegate, Fault, GraphProgram, StepDelegate
 
 Begun = tuple[Opening, tuple[RunStarted, tuple[Payload, ...]] | Exception]
@@ -55,7 +57,7 @@ def stage(begun: Sequence[Begun], context: EffectContext) -> None:
                 "depth": header.depth + 1,
             }
         )
-        program = _delegate_named(opening.name, context).program
+        program = delegate_named(opening.name, context.program).program
         context.pen.stage_run(opening.child_run_id, placed, *others, agent=program.plan.name)
 
 
@@ -87,11 +89,29 @@ async def drive_child(call: Call, context: EffectContext) -> tuple[Payload, ...]
     if child.is_resumable:
         child = await _reopen(child, context)
     if child.outcome is None and context.drive_below is not None:
-        child = await context.drive_below(context, child.run_id, delegate.program)
+        driven = await _driven(child, call, delegate, context, context.drive_below)
+        if isinstance(driven, Fault):
+            return fault_facts(driven, call, context, _since(started))
+        child = driven
         if child.outcome is None and not is_held(child, log.state.runs, log.clock.now()):
             raise InternalError("run {run_id} stands still", run_id=child.run_id)
-    latency = round((time.perf_counter() - started) * 1000)
-    return _end(child, call, delegate, context, latency)
+    return _end(child, call, delegate, context, _since(started))
+
+
+async def _driven(
+    child: RunState, call: Call, delegate: Delegate, context: EffectContext, below: DriveBelow
+) -> RunState | Fault:
+    def drive() -> Awaitable[RunState]:
+        return below(context, child.run_id, delegate.program)
+
+    if context.run.flow is None:
+        return await drive()
+    step: StepDelegate = delegate  # pyright: ignore[reportAssignmentType] -- of a graph
+    return await step.driven(child, call, drive, context.pen.log.state, context.causes)
+
+
+def _since(started: float) -> int:
+    return round((time.perf_counter() - started) * 1000)
 
 
 async def _reopen(child: RunState, context: EffectContext) -> RunState:
@@ -118,7 +138,7 @@ def _end(
     step: StepDelegate = delegate  # pyright: ignore[reportAssignmentType] -- of a graph
     if child.outcome is None and step.bubbles:
         return ()
-    end = step.ended(child, call, context.run, context.causes)
+    end = step.ended(child, call, context.run, context.pen.log.state, context.causes)
     if isinstance(end, Fault):
         return fault_facts(end, call, context, latency)
     return (
@@ -134,7 +154,18 @@ def _end(
 def fault_facts(
     fault: Fault, call: Call, context: EffectContext, latency: int
 ) -> tuple[Payload, ...]:
-    """Give the end of a step that failed."""
+    """Give the end of a step that failed, or of an attempt after which it is tried again."""
+    if fault.retry_in is not None:
+        return (
+            ToolCompleted(
+                call_id=call.call_id,
+                tool_name=call.name,
+                output=ToolOutput.of_error(fault.text),
+                latency_ms=latency,
+                error_type=fault.error,
+                retry_at=context.pen.log.clock.now() + span(fault.retry_in),
+            ),
+        )
     if fault.cause is not None:
         context.causes[(context.run.run_id, call.name)] = fault.cause
     return (
@@ -151,12 +182,25 @@ def fault_facts(
     )
 
 
+def program_of(run: RunState, root: AnyProgram, runs: Mapping[RunId, RunState]) -> AnyProgram:
+    """Give what drives a run, from what drives the one at the top of its tree.
+
+    Raises `InternalError` when the run that opened it does not know it any more.
+    """
+    parent = runs.get(run.header.parent_run_id or "")
+    if parent is None:
+        return root
+    above = program_of(parent, root, runs)
+    call = parent.call(run.header.parent_call_id)
+    return delegate_named(call.name if call else "", above).program
+
+
 def _delegate(call: Call, context: EffectContext) -> Delegate:
-    return _delegate_named(call.name, context)
+    return delegate_named(call.name, context.program)
 
 
-def _delegate_named(name: str, context: EffectContext) -> Delegate:
-    program: AnyProgram = context.program
+def delegate_named(name: str, program: AnyProgram) -> Delegate:
+    """Give what a call of that name opens; raises `InternalError` when it opens nothing."""
     if isinstance(program, GraphProgram):
         found: Delegate | None = program.bindings.delegate(name)
     else:

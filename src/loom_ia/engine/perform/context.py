@@ -16,6 +16,8 @@ from loom_ia.core.state.run import RunState
 from loom_ia.engine.log import Pen
 from loom_ia.engine.program import AnyProgram, GraphProgram, Program
 
+DriveBelow: TypeAlias = Callable[["EffectContext", RunId, AnyProgram], Awaitable[RunState]]
+
 
 class Strays:
     """Calls that go on after their run was stopped; an instance waits for them when it closes."""
@@ -72,7 +74,7 @@ class EffectContext:
     causes: dict[tuple[RunId, str], BaseException] = field(
         default_factory=dict[tuple[RunId, str], BaseException]
     )
-    drive_below: "Callable[[EffectContext, RunId, AnyProgram], Awaitable[RunState]] | None" = None
+    drive_below: "DriveBelow | None" = None
     strays: Strays = field(default_factory=Strays)
     seen_calls: SeenCalls = field(default_factory=SeenCalls)
     sizes: Sizes = field(default_factory=Sizes)

@@ -86,25 +86,9 @@ async def _run(call: Call, context: EffectContext) -> Facts:
     started = time.perf_counter()
     end = await context.graph.bindings.execute(_Work(call.call_id, context))
     latency = round((time.perf_counter() - started) * 1000)
-    now = context.pen.log.clock.now()
     if isinstance(end, Fault):
-        return _fault(end, call, context, latency, now)
-    return _done(end, call, latency, now)
-
-
-def _fault(fault: Fault, call: Call, context: EffectContext, latency: int, now: datetime) -> Facts:
-    if fault.retry_in is None:
-        return fault_facts(fault, call, context, latency)
-    return (
-        ToolCompleted(
-            call_id=call.call_id,
-            tool_name=call.name,
-            output=ToolOutput.of_error(fault.text),
-            latency_ms=latency,
-            error_type=fault.error,
-            retry_at=now + span(fault.retry_in),
-        ),
-    )
+        return fault_facts(end, call, context, latency)
+    return _done(end, call, latency, context.pen.log.clock.now())
 
 
 def _done(end: Done, call: Call, latency: int, now: datetime) -> Facts:
@@ -249,7 +233,7 @@ async def meet(effect: Meet, context: EffectContext) -> None:
         await _fail(changes, line.step, context)
         return
     n = (run.flow.routes if run.flow else 0) + 1
-    source = tuple(dict.fromkeys(branch.step for branch in branches))
+    source = tuple(dict.fromkeys(branch.step for branch in branches if branch.stage == "ended"))
     if line.mapped is not None:
         step = line.mapped.step
         context.stage(
