@@ -24,6 +24,7 @@ PAGES = sorted(
         ROOT / "README.fr.md",
         ROOT / "CONTRIBUTING.md",
         *(file for file in (ROOT / "docs").rglob("*.md") if file.parent.name != "reference"),
+        *(ROOT / "examples/graphs").rglob("*.md"),
     ]
 )
 LANGUAGES = {"console", "python", "yaml", "json", "markdown", "text", "mermaid"}

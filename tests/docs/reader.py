@@ -19,11 +19,14 @@ _COPIED = ("Makefile", "pyproject.toml", "constraints.txt", "examples")
 
 
 class Reader:
-    """Follows the blocks of one page in order."""
+    """Follows the blocks of one page in order, in a folder that begins as a copy of `beside`."""
 
-    def __init__(self, folder: Path, *, language: str) -> None:
+    def __init__(self, folder: Path, *, language: str, beside: Path | None = None) -> None:
         self.folder = folder / "page"
-        self.folder.mkdir()
+        if beside is None:
+            self.folder.mkdir()
+        else:
+            shutil.copytree(beside, self.folder)
         self.ids: dict[str, str] = {}
         self.printed: list[str] = []
         programs = folder / "bin"

@@ -31,7 +31,9 @@ def _all_blocks() -> list[Block]:
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_following_a_page_gives_what_it_shows(page: Path, tmp_path: Path) -> None:
     """Whoever types what a page shows, from its top, sees what the page says that he will."""
-    reader = Reader(tmp_path, language="fr" if page.name.endswith(".fr.md") else "en")
+    language = "fr" if page.name.endswith(".fr.md") else "en"
+    beside = page.parent if "examples" in page.parts else None
+    reader = Reader(tmp_path, language=language, beside=beside)
     for block in blocks(page):
         reader.follow(block)
 

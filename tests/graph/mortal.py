@@ -45,7 +45,8 @@ class _Dying:
         return await self._journal.append(batch, expected=expected, sync=sync)
 
     def __getattr__(self, name: str) -> Any:
-        self._live()
+        if name not in ("durable", "locks"):
+            self._live()
         return getattr(self._journal, name)
 
     def _live(self) -> None:

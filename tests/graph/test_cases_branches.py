@@ -19,6 +19,7 @@ from loom_ia.graph import (
     MergeConflict,
     Retry,
     RouteError,
+    RunNotFound,
     RunResult,
     Send,
     StepBudget,
@@ -26,6 +27,7 @@ from loom_ia.graph import (
     StopReason,
     add,
     append,
+    condition,
     fan_out,
     fold,
     union,
@@ -565,6 +567,66 @@ async def test_a_crash_in_one_branch_leaves_the_ends_of_the_others() -> None:
     assert result.total_steps == 5
 
 
+def everything(runs: Counter[str]) -> Graph[Any]:
+    """Make a graph with a split, a map, a child and a loop, whose effects are counted."""
+
+    async def effect(state: State, ctx: Any) -> dict[str, Any]:
+        async def act() -> int:
+            runs[f"{ctx.step} {state.get('doc', '')}"] += 1
+            return state.get("doc", 7)
+
+        return {"s": await ctx.effect("act", act), "said": [ctx.step]}
+
+    child: Graph[Any] = Graph("child", merge={"said": append})
+    child.add_step("inner", effect, then="inner2")
+    child.add_step("inner2", effect, then=END)
+    g: Graph[Any] = Graph("g", "split", merge={"said": append, "n": add})
+    g.add_step("split", lambda state: {"n": 1, "said": ["split"]}, then=["load", "run"])
+    router = fan_out("score", over="docs", as_="doc", collect="scores", take="s", limit=2)
+    g.add_step("load", lambda state: {"docs": [1, 2, 3]}, then=router)
+    g.add_step("score", effect, then="meet")
+    g.add_step("run", child.as_step(outputs=["said"]), then="meet")
+    again = condition(lambda state: state["n"] < 2, "split", END)
+    g.add_step("meet", lambda state: {"said": ["meet"]}, then=again, join="all")
+    return g
+
+
+@pytest.mark.parametrize("lands", [False, True])
+async def test_a_crash_anywhere_ends_in_the_same_state(lands: bool) -> None:
+    """Killed at any event, before or after it is written, a resume ends alike.
+
+    No effect that was recorded is made again, and the counts are those of one run.
+    """
+    whole: Counter[str] = Counter()
+    plain = MemoryStore()
+    expected = await everything(whole).run({"n": 0}, store=plain, run_id="r")
+    count = len(await everything(whole).events("r", store=plain))
+    for place in range(2, count + 1):
+        mortal, runs = Mortal(), Counter[str]()
+        seen = [0]
+
+        def dies(event: Any, seen: list[int] = seen, place: int = place) -> bool:
+            seen[0] += 1
+            return seen[0] == place
+
+        g = everything(runs)
+        with pytest.raises(Crash):
+            await g.run({"n": 0}, store=mortal.store(dies, lands=lands), run_id="r")
+        store = mortal.store()
+        try:
+            result = await g.resume("r", store=store, take_over=True)
+        except RunNotFound:
+            assert place <= 3
+            continue
+        assert result.state == expected.state
+        assert result.total_steps == expected.total_steps
+        assert fold(await g.events("r", store=store)) == expected.state
+        events = await g.events("r", store=store)
+        recorded = [(e.run_id, e.payload["call_id"]) for e in events if e.type == "effect.recorded"]
+        assert len(recorded) == len(set(recorded)) == whole.total()
+        assert all(whole[name] <= runs[name] <= whole[name] + 1 for name in whole)
+
+
 # -- questions ------------------------------------------------------------------------------------
 
 
@@ -898,8 +960,8 @@ async def test_a_crash_in_one_item_leaves_the_ends_of_the_others() -> None:
         return {"s": state["doc"]}
 
     g = mapped(score, take="s", limit=1)
+    dying = mortal.store(ends("load.2/score/1"))
     with pytest.raises(Crash):
-        dying = mortal.store(ends("load.2/score/1"))
         await g.run({"documents": [1, 2, 3, 4]}, store=dying, run_id="r")
     result = await g.resume("r", store=mortal.store(), take_over=True)
     assert result.state["scores"] == [1, 2, 3, 4]

@@ -20,6 +20,7 @@ from loom_ia.graph import (
     MergeError,
     Message,
     NotResumable,
+    Retry,
     RunResult,
     StepBudget,
     StepFailed,
@@ -233,8 +234,8 @@ async def test_a_mapper_that_raises_fails_the_step() -> None:
     def broken(state: State) -> Any:
         raise LookupError("lost")
 
-    for options in ({"inputs": broken}, {"outputs": broken}):
-        g = above(alone("child", lambda state: {"a": 1}), **options)
+    child = alone("child", lambda state: {"a": 1})
+    for g in (above(child, inputs=broken), above(child, outputs=broken)):
         with pytest.raises(StepFailed) as caught:
             await g.run({}, store=MemoryStore())
         assert isinstance(caught.value.__cause__, LookupError)
@@ -449,6 +450,19 @@ async def test_a_pause_of_a_child_without_a_store() -> None:
     assert caught.value.result.interrupts[0].path == ("run", "check")
 
 
+async def test_a_function_is_told_what_the_runs_below_the_child_ask() -> None:
+    """A question of a grandchild is one of the child's result."""
+    seen: list[RunResult[Any]] = []
+
+    def on_yield(result: RunResult[Any]) -> None:
+        seen.append(result)
+
+    middle = above(drafting(Counter()), name="middle")
+    await above(middle, on_yield=on_yield).run({}, store=MemoryStore())
+    assert seen[0].stop is StopReason.YIELDED
+    assert [one.step for one in seen[0].interrupts] == ["check"]
+
+
 async def test_an_approver_answers_a_child_in_line() -> None:
     """Questions of a child go to the function too, and nothing pauses."""
     seen: list[Interrupt] = []
@@ -573,6 +587,92 @@ async def test_a_child_that_failed_goes_on_where_it_failed() -> None:
     result = await g.resume("r", store=store)
     assert result.state == {"a": 1, "b": 1}
     assert runs == {"a": 1, "b": 2}
+
+
+async def test_a_step_that_runs_a_child_is_tried_again() -> None:
+    """Each attempt goes on with the child where it failed; the occurrence costs one step."""
+    runs: Counter[str] = Counter()
+    child: Graph[Any] = Graph("child", "a")
+
+    def a(state: State) -> dict[str, Any]:
+        runs["a"] += 1
+        return {"a": 1}
+
+    def b(state: State) -> dict[str, Any]:
+        runs["b"] += 1
+        if runs["b"] < 3:
+            raise TimeoutError("not yet")
+        return {"b": 1}
+
+    child.add_step("a", a, then="b")
+    child.add_step("b", b, then=END)
+    g: Graph[Any] = Graph("parent")
+    retry = Retry(attempts=3, delay=0, on=(TimeoutError,))
+    g.add_step("run", child.as_step(), then=END, retry=retry)
+    result = await g.run({})
+    assert result.state == {"a": 1, "b": 1}
+    assert runs == {"a": 1, "b": 3}
+    assert result.total_steps == 1
+
+
+async def test_a_child_whose_failure_is_not_to_be_tried_again() -> None:
+    """`on` names what the child's failure, or the cause of it, must be."""
+    runs: Counter[str] = Counter()
+
+    def work(state: State) -> None:
+        runs["work"] += 1
+        raise KeyError("x")
+
+    g: Graph[Any] = Graph("parent")
+    retry = Retry(attempts=3, delay=0, on=(TimeoutError,))
+    g.add_step("run", alone("child", work).as_step(), then=END, retry=retry)
+    with pytest.raises(StepFailed):
+        await g.run({})
+    assert runs == {"work": 1}
+
+
+async def test_the_time_of_a_step_that_runs_a_child() -> None:
+    """A child that is too long is cut, and the step fails; a resume goes on with the child."""
+    runs: Counter[str] = Counter()
+    hold = [True]
+    child: Graph[Any] = Graph("child", "a")
+
+    def a(state: State) -> dict[str, Any]:
+        runs["a"] += 1
+        return {"a": 1}
+
+    async def b(state: State) -> dict[str, Any]:
+        runs["b"] += 1
+        if hold[0]:
+            await asyncio.Event().wait()
+        return {"b": 1}
+
+    child.add_step("a", a, then="b")
+    child.add_step("b", b, then=END)
+    g: Graph[Any] = Graph("parent")
+    g.add_step("run", child.as_step(), then=END, timeout=0.1)
+    store = MemoryStore()
+    with pytest.raises(StepFailed) as caught:
+        await g.run({}, store=store, run_id="r")
+    assert isinstance(caught.value.__cause__, TimeoutError)
+    hold[0] = False
+    result = await g.resume("r", store=store)
+    assert result.state == {"a": 1, "b": 1}
+    assert runs == {"a": 1, "b": 2}
+
+
+async def test_a_fallback_of_a_step_that_runs_a_child() -> None:
+    """Another step takes over from the state before the child."""
+
+    def broken(state: State) -> None:
+        raise RuntimeError("no")
+
+    g: Graph[Any] = Graph("parent", "run")
+    g.add_step("run", alone("child", broken).as_step(), then=END, fallback="other")
+    g.add_step("other", lambda state: {"other": dict(state)}, then=END)
+    result = await g.run({"x": 1})
+    assert result.state == {"x": 1, "other": {"x": 1}}
+    assert result.stop is StopReason.COMPLETED
 
 
 async def test_a_crash_inside_a_child() -> None:

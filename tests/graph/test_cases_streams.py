@@ -290,19 +290,23 @@ async def test_a_plain_function_as_a_model_gives_its_text_as_one_token() -> None
 # -- following ------------------------------------------------------------------------------------
 
 
-def waiting() -> tuple[Graph[Any], asyncio.Event]:
-    """Make a graph whose second step waits for a sign."""
-    go = asyncio.Event()
+def waiting() -> tuple[Graph[Any], asyncio.Event, asyncio.Event]:
+    """Make a graph that tells that it began, and whose second step waits for a sign."""
+    go, begun = asyncio.Event(), asyncio.Event()
+
+    async def a(state: State) -> dict[str, Any]:
+        begun.set()
+        return {"a": 1}
 
     async def b(state: State) -> dict[str, Any]:
         await go.wait()
         return {"b": 1}
 
     g: Graph[Any] = Graph("waiting", "a")
-    g.add_step("a", lambda state: {"a": 1}, then="b")
+    g.add_step("a", a, then="b")
     g.add_step("b", b, then="c")
     g.add_step("c", lambda state: {"c": 1}, then=END)
-    return g, go
+    return g, begun, go
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
@@ -314,12 +318,11 @@ async def test_following_from_another_graph_and_another_instance(kind: str, tmp_
 
     store = MemoryStore() if kind == "memory" else opened()
     other = store if kind == "memory" else opened()
-    g, go = waiting()
-    reader, _ = waiting()
+    g, begun, go = waiting()
+    reader, _, _ = waiting()
     task = asyncio.create_task(g.run({}, store=store, run_id="r"))
     seen: list[GraphEvent] = []
-    while not await _has(reader, other):
-        await asyncio.sleep(0.01)
+    await begun.wait()
     async with asyncio.timeout(20):
         async for event in reader.follow("r", store=other):
             seen.append(event)
@@ -330,13 +333,6 @@ async def test_following_from_another_graph_and_another_instance(kind: str, tmp_
     assert seen[-1].type == "run.completed"
     await store.aclose()
     await other.aclose()
-
-
-async def _has(g: Graph[Any], store: Any) -> bool:
-    try:
-        return bool(await g.events("r", store=store))
-    except RunNotFound:
-        return False
 
 
 async def test_pub42_reconnecting_loses_and_repeats_nothing() -> None:

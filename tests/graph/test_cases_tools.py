@@ -126,8 +126,8 @@ async def test_w04_a_crash_after_the_letter() -> None:
         key = str(getattr(payload, "key", ""))
         return key.startswith("tool:") and getattr(payload, "phase", "") == "done"
 
+    dying = mortal.store(letter_is_sent, lands=True)
     with pytest.raises(Crash):
-        dying = mortal.store(letter_is_sent, lands=True)
         await g.run({"messages": [HI]}, store=dying, run_id="r")
     result = await g.resume("r", store=mortal.store(), take_over=True)
     assert result.state["output"] == "Sent"
@@ -446,8 +446,8 @@ async def test_a_crash_after_a_tool_step_acted() -> None:
     _, letter = desk.tools(approval=False)
     g: Graph[Any] = Graph("g")
     g.add_step("t", tool_step(letter, args=lambda state: {"to": "Ada"}, into="y"), then=END)
+    dying = mortal.store(lambda event: event.type == "tool.completed")
     with pytest.raises(Crash):
-        dying = mortal.store(lambda event: event.type == "tool.completed")
         await g.run({}, store=dying, run_id="r")
     result = await g.resume("r", store=mortal.store(), take_over=True)
     assert result.state["y"] == "sent to Ada"

@@ -1,4 +1,4 @@
-"""The graph library: one class that builds a graph, and forwards what runs it to the application."""
+"""The graph library: one class that builds a graph, and forwards what runs it."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, TypeVar

@@ -114,7 +114,9 @@ class Instance:
 
     def graph(self, name: str) -> GraphDefinition[Any]:
         """Give a graph by its name; raises `UnknownGraph` naming those that exist."""
-        graphs = self.house.graphs() if self.house is not None else {}
+        graphs: Mapping[str, GraphDefinition[Any]] = {}
+        if self.house is not None:
+            graphs = self.house.graphs()
         graph = graphs.get(name)
         if graph is None:
             raise UnknownGraph(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loom_ia.app.instance import DEFAULT_TENANT, Instance
-from loom_ia.app.resuming import resume, result_of
+from loom_ia.app.resuming import result_of, resume
 from loom_ia.core.errors import ClaimConflict, JournalBusy, LoomError
 from loom_ia.core.events.query import EventQuery
 from loom_ia.core.events.run import (

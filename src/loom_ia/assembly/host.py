@@ -1,15 +1,17 @@
 """Everything that a configuration describes, made and kept for one instance."""
 
 from collections.abc import Iterator, Mapping
-from typing import cast
+from typing import Any, cast
 
-from loom_ia.agents import AgentSpec
+from loom_ia.agents import AgentSpec, GraphTool, PythonTool
 from loom_ia.assembly.backends import factory
+from loom_ia.assembly.graphs import Graphs
 from loom_ia.assembly.models import Models
-from loom_ia.assembly.tools import configured
+from loom_ia.assembly.tools import configured, graph_tool
 from loom_ia.config.load import LoadedConfig
 from loom_ia.config.root import LoomConfig
-from loom_ia.core.errors import ConfigError, Problem
+from loom_ia.core.errors import CallerError, ConfigError, Problem, UnknownAgent
+from loom_ia.core.model.budget import Budget
 from loom_ia.core.plan import AgentPlan, ModelFacts, agent_plan
 from loom_ia.core.ports.artifacts import ArtifactStore
 from loom_ia.core.ports.idempotency import IdempotencyStore
@@ -18,6 +20,9 @@ from loom_ia.core.ports.models import ModelClient
 from loom_ia.core.ports.tools import Tool
 from loom_ia.engine.breaker import Circuits
 from loom_ia.engine.program import Program
+from loom_ia.engine.values import JournalStore
+from loom_ia.graph.definition import GraphDefinition
+from loom_ia.graph.models import ChatModel, as_chat
 from loom_ia.tools.artifact_read import ARTIFACT_READ, ArtifactRead
 
 
@@ -36,12 +41,14 @@ class Host:
     ) -> None:
         self.loaded = loaded
         self._programs: dict[str, Program] | None = None
+        self._graphs: Mapping[str, GraphDefinition[Any]] = {}
         self.warnings: tuple[Problem, ...] = loaded.warnings
         self.journal = store if store is not None else self._open_journal()
         self.artifacts = self._open_artifacts()
         self.idempotency = self._open_idempotency()
         self.models = Models(loaded, dict(models or {}), self.artifacts)
         self._circuits = Circuits()
+        self.store = JournalStore(self.journal, name="the journal")
 
     @property
     def config(self) -> LoomConfig:
@@ -59,9 +66,11 @@ class Host:
             self.warnings = self.loaded.check_references()
             used = (model for agent in self.config.agents for model in agent.main.chain)
             problems = list(self.models.make(frozenset(used)))
+            graphs = Graphs(self.loaded)
+            known = graphs.all()
             programs: dict[str, Program] = {}
             for position, agent in enumerate(self.config.agents):
-                tools, faults = self._tools_of(position, agent)
+                tools, faults = self._tools_of(position, agent, graphs)
                 problems += faults
                 if not problems:
                     problems += self._params_of(position, agent)
@@ -69,8 +78,43 @@ class Host:
                     programs[agent.name] = self._program(agent, tools)
             if problems:
                 raise ConfigError(problems)
-            self._programs = programs
+            self._programs, self._graphs = programs, known
         return self._programs
+
+    def graphs(self) -> Mapping[str, GraphDefinition[Any]]:
+        """Give every graph, ready to be driven; raises `ConfigError` with all that is wrong."""
+        self.programs()
+        return self._graphs
+
+    def agent(self, name: str) -> Program:
+        """Give what drives an agent that a step of a graph runs; raises `UnknownAgent`."""
+        programs = self.programs()
+        if name not in programs:
+            raise UnknownAgent(
+                "there is no agent {agent!r}; agents: {agents}",
+                agent=name,
+                agents=", ".join(programs) or "none",
+            )
+        return programs[name]
+
+    def model(self, name: str) -> ChatModel:
+        """Give a model that a step of a graph calls; raises `CallerError` for an unknown one."""
+        known = tuple(model.id for model in self.config.models)
+        if name not in known:
+            raise CallerError(
+                "there is no model {model!r}; models: {models}",
+                model=name,
+                models=", ".join(known) or "none",
+            )
+        if problems := list(self.models.make(frozenset({name}))):
+            raise ConfigError(problems)
+        return as_chat(self.models[name], circuits=self._circuits)
+
+    def limits(self) -> Budget | None:
+        """Give what binds every run of a graph; None when nothing does, or it is only told."""
+        budgets = self.config.budgets
+        warns = budgets.on_exceed == "warn"
+        return None if warns or all(v is None for _, v in budgets.run) else budgets.run
 
     async def close(self) -> None:
         """Let go of what was made here, the journal aside."""
@@ -107,15 +151,14 @@ class Host:
         path = () if keys.path is None else (self.loaded.path(keys.path),)
         return cast("IdempotencyStore", make(*path))
 
-    def _tools_of(self, position: int, agent: AgentSpec) -> tuple[dict[str, Tool], list[Problem]]:
+    def _tools_of(
+        self, position: int, agent: AgentSpec, graphs: Graphs
+    ) -> tuple[dict[str, Tool], list[Problem]]:
         tools: dict[str, Tool] = {}
         problems: list[Problem] = []
-        defaults = self.config.execution.tools
         for index, reference in enumerate(agent.tools):
-            path = ("agents", position, "tools", index, "python")
-            tool = configured(
-                cast("Tool", self.loaded.references.find(reference.python)), reference, defaults
-            )
+            path = ("agents", position, "tools", index, reference.KEY)
+            tool = self._tool(reference, graphs)
             name = tool.spec.name
             if name == ARTIFACT_READ:
                 template = "the name {name} is taken by the tool that reads large results"
@@ -125,6 +168,18 @@ class Host:
                 problems.append(self.loaded.problem(path, template, agent=agent.name, name=name))
             tools[name] = tool
         return tools, problems
+
+    def _tool(self, reference: PythonTool | GraphTool, graphs: Graphs) -> Tool:
+        """Give a tool of an agent, whatever its kind."""
+        match reference:
+            case PythonTool():
+                tool = cast("Tool", self.loaded.references.find(reference.python))
+                return configured(tool, reference, self.config.execution.tools)
+            case GraphTool():
+                graph = graphs.graph(reference.graph)
+                specs = (spec for spec in self.config.graphs if spec.name == reference.graph)
+                said = next((spec.description for spec in specs), "")
+                return graph_tool(graph, reference, said, host=self, store=self.store)
 
     def _params_of(self, position: int, agent: AgentSpec) -> Iterator[Problem]:
         """Refuse the params of an agent that would replace what the engine writes."""

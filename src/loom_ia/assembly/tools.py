@@ -1,15 +1,20 @@
 """The tools of an agent: what the user wrote, with what the configuration says last."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from loom_ia.agents import PythonTool as Reference
+from loom_ia.agents import GraphTool as GraphReference
+from loom_ia.agents import ToolReference
 from loom_ia.config.root import ToolExecution
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.tooling import ToolSpec
+from loom_ia.core.ports.store import Store
 from loom_ia.core.ports.tools import Tool, ToolContext
+from loom_ia.graph.definition import GraphDefinition
+from loom_ia.graph.graph_tool import GraphTool
+from loom_ia.graph.running import Host
 from loom_ia.tools import PythonTool
 from loom_ia.tools.results import to_output
 
@@ -33,9 +38,39 @@ class ConfiguredTool:
         return to_output(await self.tool.call(arguments, context))
 
 
-def configured(tool: Tool, reference: Reference, defaults: ToolExecution) -> Tool:
+def configured(tool: Tool, reference: ToolReference, defaults: ToolExecution) -> Tool:
     """Apply the declarations of `reference`, and `defaults` where nothing was declared."""
-    changes: dict[str, Any] = dict(reference.overrides)
+    return _changed(tool, dict(reference.overrides), defaults)
+
+
+def with_defaults(tool: Tool, defaults: ToolExecution) -> Tool:
+    """Apply `defaults` where nothing was declared."""
+    return _changed(tool, {}, defaults)
+
+
+def graph_tool(
+    graph: GraphDefinition[Any],
+    reference: GraphReference,
+    description: str,
+    *,
+    host: Host,
+    store: Store | None,
+) -> GraphTool:
+    """Make what an agent calls of a graph; `description` is what is known of it."""
+    made = GraphTool.of(
+        graph,
+        reference.name or graph.name,
+        reference.description or description,
+        reference.side_effects or "none",
+        host=host,
+        store=store,
+    )
+    if reference.approval is None:
+        return made
+    return replace(made, spec=made.spec.model_copy(update={"approval": reference.approval}))
+
+
+def _changed(tool: Tool, changes: dict[str, Any], defaults: ToolExecution) -> Tool:
     declared: object = getattr(tool, "declared", None)
     for name in ("timeout", "offload_over"):
         if isinstance(declared, Mapping) and name not in declared:

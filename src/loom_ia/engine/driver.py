@@ -88,8 +88,8 @@ class Drive:
                     if not self._is_fresh(view):
                         continue  # somebody else wrote: decide again
                     await self._perform(effect, plan)
-                    if isinstance(effect, RunSteps):
-                        continue  # an end that waits for others is not told, nor is a wait
+                    if isinstance(effect, RunSteps | RunCalls):
+                        continue  # a run below that waits tells nothing
             if pen.run is before:
                 raise InternalError(
                     "run {run_id} does not advance on {move}",

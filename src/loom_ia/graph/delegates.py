@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from loom_ia.core.errors import CallerError
 from loom_ia.core.events.envelope import Payload
-from loom_ia.core.events.message import UserMessage
 from loom_ia.core.events.run import RunStarted
 from loom_ia.core.ids import RunId
 from loom_ia.core.json import storable_text
 from loom_ia.core.model.changes import Values
-from loom_ia.core.model.messages import Message
 from loom_ia.core.state.calls import Call
 from loom_ia.core.state.flow import Flow, path_of
 from loom_ia.core.state.run import Completed, RunState
 from loom_ia.core.state.session import SessionState
+from loom_ia.engine.opening import agent_opening
 from loom_ia.engine.program import (
     AnyProgram,
     Done,
@@ -323,13 +322,6 @@ def _tried_again(fault: Fault, step: StepDefinition, call: Call) -> Fault:
     causes = [fault.cause, fault.cause.__cause__]
     waits = [step.retry_in(cause, call.attempt) for cause in causes if cause is not None]
     return replace(fault, retry_in=next((wait for wait in waits if wait is not None), None))
-
-
-def agent_opening(program: Program, message: str) -> tuple[RunStarted, tuple[Payload, ...]]:
-    """Give the first facts of a run of an agent that another run opens."""
-    plan = program.plan
-    started = RunStarted(language=plan.language, plan=plan.digest, budget=plan.binding)
-    return started, (UserMessage(message=Message.text("user", storable_text(message))),)
 
 
 def _failed(child: RunState, causes: Causes, error: errors.RunError | None = None) -> Fault:
