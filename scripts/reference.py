@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from scripts.pages import command_line, configuration, errors, events, results  # noqa: E402 -- as above
+from scripts.pages import command_line, configuration, errors, events, graph, results  # noqa: E402 -- as above
 from scripts.pages.diagrams import REGIONS  # noqa: E402
 
 DOCS = ROOT / "docs"
@@ -22,6 +22,7 @@ PAGES = {
     "command-line": command_line.text,
     "errors": errors.text,
     "results": results.text,
+    "graph": graph.text,
 }
 _END = "<!-- end -->"
 _REGION = re.compile(

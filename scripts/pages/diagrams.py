@@ -4,13 +4,13 @@ import inspect
 import re
 import tomllib
 from collections.abc import Mapping
-from itertools import groupby, pairwise, takewhile
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any, get_args
 
 from loom_ia.core.decide import effects
-from loom_ia.core.events.catalogue import CATALOGUE
 from loom_ia.tools import results
+from scripts.pages.events import families
 from scripts.pages.markdown import block, code, prose, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +29,7 @@ def core_layers() -> str:
 def events() -> str:
     """Draw the event types by family."""
     lines = ["flowchart LR"]
-    for family, payloads in groupby(CATALOGUE.values(), key=lambda payload: payload.CATEGORY):
+    for family, payloads in families().items():
         names = "<br/>".join(payload.TYPE for payload in payloads)
         lines.append(f'  journal --- {family}["{names}"]')
     return block("\n".join(lines), "mermaid")

@@ -4,7 +4,6 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 from typing import Any
 
 from loom_ia.core.events.catalogue import CATALOGUE
@@ -33,7 +32,7 @@ _ENVELOPE = {
     "tenant_id": "`default`: there is one tenant for now.",
     "session_id": "The session.",
     "run_id": "The run.",
-    "root_run_id": "The run at the root of its tree; itself for now.",
+    "root_run_id": "The run at the root of its tree; itself unless it is below another one.",
     "span_id": "The span that the event belongs to.",
     "parent_span_id": "The span around it, or `null`.",
     "type": "`<category>.<action>`.",
@@ -48,7 +47,6 @@ _ENVELOPE = {
 
 def text() -> str:
     """Give the page."""
-    families = groupby(CATALOGUE.values(), key=lambda payload: payload.CATEGORY)
     return page(
         "Events",
         "Every fact of a run is one of the events below, written the moment it happens. "
@@ -65,11 +63,19 @@ def text() -> str:
         "This is the full form, which readers and exports get. The stored line leaves out what "
         "its place, its type or a default gives back.",
         table(("field", "meaning"), _envelope_rows()),
-        *(part for name, family in families for part in _family(name, family)),
+        *(part for name, family in families().items() for part in _family(name, family)),
         "## Values",
         "What payloads are made of.",
         *(part for model in models_below(CATALOGUE.values()) for part in described(model)),
     )
+
+
+def families() -> dict[str, list[type[Payload]]]:
+    """Give the event types by family, in the order in which families first stand."""
+    found: dict[str, list[type[Payload]]] = {}
+    for payload in CATALOGUE.values():
+        found.setdefault(payload.CATEGORY, []).append(payload)
+    return found
 
 
 def _first_sentence(payload: type[Payload]) -> str:

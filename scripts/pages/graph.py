@@ -11,6 +11,7 @@ from typing import Final
 
 from loom_ia import graph
 from loom_ia.graph import errors
+from loom_ia.graph.definition import GraphDefinition
 from scripts.pages.markdown import block, code, page, prose, table
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -50,6 +51,13 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 """The sections of the page; the errors have their own."""
 
 _WIDTH: Final = 100
+_INNER: Final = frozenset(
+    {
+        *("build", "require_valid", "state_type", "migrations", "fingerprint_parts"),
+        "changes_since",
+    }
+)
+"""What the library itself asks of a graph."""
 _Node = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -99,14 +107,16 @@ def _section(title: str, names: tuple[str, ...]) -> Iterator[str]:
 
 def _described(name: str) -> Iterator[str]:
     value = getattr(graph, name)
-    if inspect.isclass(value) or inspect.isfunction(value):
-        node = _node(value)
-        yield block(_declared(node), "python")
-        yield prose(inspect.getdoc(value))
-        if isinstance(node, ast.ClassDef):
-            yield from _methods(value)
+    if not (isinstance(value, type) or inspect.isfunction(value)):
+        yield from _assigned(name)
         return
-    yield from _assigned(name)
+    built = GraphDefinition if value is graph.Graph else value
+    yield block(_declared(_node(built), name), "python")
+    yield prose(inspect.getdoc(value))
+    if built is not value:
+        yield prose(inspect.getdoc(built)).partition("\n\n")[2]
+    if isinstance(value, type):
+        yield from _methods(value)
 
 
 def _assigned(name: str) -> Iterator[str]:
@@ -131,7 +141,7 @@ def _methods(kind: type) -> Iterator[str]:
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             said = ast.get_docstring(node)
-            if node.name.startswith("_") or node.name in seen or said is None:
+            if node.name.startswith("_") or node.name in seen | _INNER or said is None:
                 continue
             seen.add(node.name)
             is_property = any("property" in ast.unparse(mark) for mark in node.decorator_list)
@@ -140,15 +150,13 @@ def _methods(kind: type) -> Iterator[str]:
             yield prose(said)
 
 
-def _declared(node: _Node) -> str:
+def _declared(node: _Node, name: str = "") -> str:
     """Write what a reader needs of a declaration: its parameters, or its fields."""
     if not isinstance(node, ast.ClassDef):
         return _signature(node, node.name, node.args)
     for inner in node.body:
         if isinstance(inner, ast.FunctionDef) and inner.name == "__init__":
-            return _signature(None, node.name, inner.args)
-    if any(ast.unparse(base).endswith("GraphDefinition[S]") for base in node.bases):
-        return _declared(_node(graph.Graph.__mro__[1]))
+            return _signature(None, name or node.name, inner.args)
     fields = [ast.unparse(inner) for inner in node.body if isinstance(inner, ast.AnnAssign)]
     members = [ast.unparse(inner) for inner in node.body if isinstance(inner, ast.Assign)]
     lines = fields or members
@@ -169,10 +177,11 @@ def _signature(
     )
     before = "await " if isinstance(node, ast.AsyncFunctionDef) else ""
     after = f" -> {ast.unparse(node.returns)}" if node is not None and node.returns else ""
-    one = f"{before}{name}({ast.unparse(given)}){after}"
+    parameters = _parameters(given)
+    one = f"{before}{name}({', '.join(parameters)}){after}"
     if len(one) <= _WIDTH:
         return one
-    each = "\n".join(f"    {parameter}," for parameter in _parameters(given))
+    each = "\n".join(f"    {parameter}," for parameter in parameters)
     return f"{before}{name}(\n{each}\n){after}"
 
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from loom_ia import graph as public
 from loom_ia.core.events.catalogue import CATALOGUE
 from scripts import reference
-from scripts.pages import configuration, diagrams, events, meanings
+from scripts.pages import configuration, diagrams, events, graph, meanings
 from tests.docs.blocks import ROOT
 
 
@@ -40,6 +41,29 @@ def test_every_event_has_its_section() -> None:
     """The page of the events has each type of the catalogue."""
     text = events.text()
     assert [name for name in CATALOGUE if f"\n### {name}\n" not in text] == []
+
+
+def test_a_family_of_events_is_told_once() -> None:
+    """Types of one family stand together, wherever the catalogue has them."""
+    names = re.findall(r"journal --- (\w+)\[", diagrams.events())
+    assert names == list(dict.fromkeys(payload.CATEGORY for payload in CATALOGUE.values()))
+    assert re.findall(r"^## (\w+)$", events.text(), re.MULTILINE)[:-1] == names
+
+
+def test_every_public_name_of_graphs_is_described() -> None:
+    """The page of the graph library has a section, or a row of its errors, for each name."""
+    text = graph.text()
+    errors_told = text.split("\n## Errors\n")[1]
+    for name in public.__all__:
+        assert f"\n### {name}\n" in text or f"| `{name}` |" in errors_told, name
+
+
+def test_a_new_name_of_graphs_stops_the_generator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever makes a name public says where it is described."""
+    monkeypatch.setattr(graph.graph, "__all__", [*public.__all__, "fold_all"])
+    monkeypatch.setattr(graph.graph, "fold_all", public.fold, raising=False)
+    with pytest.raises(ValueError, match="fold_all"):
+        graph.text()
 
 
 def test_facets_are_read_whole() -> None:

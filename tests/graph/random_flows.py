@@ -306,5 +306,20 @@ def _blocks(depth: int) -> st.SearchStrategy[Block]:
     return st.lists(_nodes(depth), min_size=1, max_size=2).map(tuple)
 
 
+def _size(node: Node) -> int:
+    """Count the steps that do something."""
+    match node:
+        case Plain():
+            return node.turns
+        case Over():
+            return max(node.items, 1)
+        case Below(block):
+            return sum(map(_size, block))
+        case Split(branches):
+            return sum(_size(node) for block in branches for node in block)
+
+
 blocks: st.SearchStrategy[Block] = st.lists(_nodes(2), min_size=1, max_size=3).map(tuple)
 """Recipes of graphs of one to three parts, two levels deep."""
+small: st.SearchStrategy[Block] = _nodes(1).filter(lambda n: _size(n) <= 4).map(lambda n: (n,))
+"""Recipes whose run can be crashed everywhere in a moment."""

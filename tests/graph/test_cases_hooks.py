@@ -22,12 +22,12 @@ from loom_ia.graph import (
     NotResumable,
     Refused,
     RunError,
+    RunFinished,
     RunInfo,
     RunResult,
     StepFailed,
     StopReason,
     StreamItem,
-    RunFinished,
     UnknownInterrupt,
     add,
     append,
@@ -336,7 +336,9 @@ class Life:
     def hooks(self, **more: Any) -> Hooks:
         """Give the hooks."""
         return Hooks(
-            run_started=[self.started], run_context=self.context, run_finished=[self.finished],
+            run_started=[self.started],
+            run_context=self.context,
+            run_finished=[self.finished],
             **more,
         )
 

@@ -1,5 +1,7 @@
 """Tools inside runs: tool loops that crash, ask and are limited, tool steps, graphs as tools."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -35,6 +37,7 @@ from loom_ia.tools import tool
 from tests.graph.mortal import Mortal
 from tests.graph.scripted import Desk, Model, asks, look, send
 
+SHARED = ("dispatch", "permissions", "tool_loop", "tool_step")
 State = Any
 HI = Message("user", "hi")
 
@@ -45,6 +48,21 @@ def agent(model: Any, tools: Any = (), *, merge: Any = DEFAULT_MERGE, **options:
     g: Graph[Any] = Graph("agent", merge=merge, hooks=hooks)
     g.add_step("chat", tool_loop(model, tools, **options), then=END)
     return g
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_public_name_is_never_the_module_of_that_name(name: str) -> None:
+    """Whatever was imported before, the package gives the function."""
+    code = (
+        f"import loom_ia.graph.{name}\n"
+        f"from loom_ia.graph import {name}\n"
+        f"import loom_ia.graph as package\n"
+        f"assert callable({name}) and package.{name} is {name}\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 async def test_tl12_a_single_agent() -> None:

@@ -18,6 +18,10 @@ class Answered:
 
     answer: Any = None
 
+    @property
+    def answered(self) -> bool:
+        return self.answer is not None
+
 
 def answered(answer: Any) -> StepContext:
     """Give a context whose question was answered so; None is one that nobody answered."""

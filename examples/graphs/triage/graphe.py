@@ -46,13 +46,13 @@ class Decision:
 
 
 @tool
-def tarif(travaux: str) -> str:
+async def tarif(travaux: str) -> str:
     """Donne le tarif indicatif d'un corps d'état."""
     return TARIFS.get(travaux, "sur devis")
 
 
 @tool
-def prochain_creneau(urgent: bool) -> str:
+async def prochain_creneau(urgent: bool) -> str:
     """Donne la prochaine visite possible."""
     return "demain à 8 h" if urgent else "jeudi à 14 h"
 
@@ -63,9 +63,15 @@ def specialiste(nom, modele, outil, role):
     graph.add_step(
         "repondre",
         tool_loop(modele, [outil], system=role, max_iterations=3, transcript=False),
+        then="retenir",
         retry=Retry(attempts=2, delay=0.5),
     )
-    return graph.as_step(inputs=["messages"], outputs=lambda state: {nom: state["output"]})
+
+    @graph.step(then=END)
+    async def retenir(state):
+        return {nom: state["output"]}
+
+    return graph.as_step(inputs=["messages"], outputs=[nom])
 
 
 def construire(modele, boite: BoiteDEnvoi) -> Graph:

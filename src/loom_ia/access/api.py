@@ -6,11 +6,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from loom_ia.app import approvals, cancel, reading, recovery, runs
+from loom_ia.access.graphs import HostGraphs
+from loom_ia.app import approvals, cancel, reading, recovery, resuming, runs
 from loom_ia.app import sessions as sessions_
-from loom_ia.app.approvals import Ruling
+from loom_ia.app.approvals import NO_ANSWER, Ruling
+from loom_ia.app.house import House
 from loom_ia.app.instance import Instance
 from loom_ia.app.recovery import RecoveryReport
 from loom_ia.app.runs import Listener, Order
@@ -27,7 +29,7 @@ from loom_ia.core.ports.models import ModelClient
 from loom_ia.core.spans import span
 from loom_ia.core.state.run import RunState, Status
 from loom_ia.core.views.report import Period, UsageReport
-from loom_ia.core.views.result import RunResult, run_result
+from loom_ia.core.views.result import RunResult
 from loom_ia.core.views.sessions import RunPage, SessionDeletion, SessionInfo
 from loom_ia.engine.clock import SystemClock
 from loom_ia.engine.program import Approver
@@ -38,10 +40,12 @@ if TYPE_CHECKING:  # the configuration and its classes are imported when there i
     from loom_ia.config.root import LoomConfig
     from loom_ia.core.views.checkup import Checkup, Probe
     from loom_ia.core.views.trace import Trace
+    from loom_ia.graph.types import Approver as GraphApprover
+    from loom_ia.graph.types import RunResult as GraphResult
 
 
 class Loom:
-    """Agents ready to work, on one journal.
+    """Agents and graphs ready to work, on one journal.
 
     Use it with `async with`: entering resolves the whole configuration, leaving waits for what is
     under way (at most `execution.shutdown_timeout` seconds) and closes the journal.
@@ -77,6 +81,13 @@ class Loom:
             programs=self._host.programs,
             artifacts=self._host.artifacts,
             idempotency=self._host.idempotency,
+            house=House(
+                self._host.graphs,
+                self._host,
+                self._host.store,
+                self._host.limits(),
+                loaded.config.language,
+            ),
             shutdown_timeout=settings.shutdown_timeout,
         )
 
@@ -150,8 +161,16 @@ class Loom:
         """The names of the agents."""
         return tuple(agent.name for agent in self.config.agents)
 
+    @property
+    def graphs(self) -> HostGraphs:
+        """The graphs by name, and what can be done with their runs beyond those of agents."""
+        return HostGraphs(self._instance)
+
     def register(self, name: str, obj: object) -> None:
-        """Let the configuration refer to a Python object by `name`."""
+        """Let the configuration refer to a Python object by `name`.
+
+        A graph that is registered is one of this instance, under its own name.
+        """
         self._host.register(name, obj)
 
     def mount(self) -> None:
@@ -193,7 +212,32 @@ class Loom:
         opened = await runs.open_run(self._instance, order)
         listener = runs.careful(on_chunk)
         state = await runs.drive(self._instance, opened.pen, opened.program, listener=listener)
-        return run_result(state)
+        return resuming.result_of(self._instance, state)
+
+    async def run_graph(
+        self,
+        name: str,
+        input: Mapping[str, Any] | None = None,
+        *,
+        session_id: SessionId | None = None,
+        run_id: RunId | None = None,
+        approver: "GraphApprover | None" = None,
+        raise_on_error: bool = True,
+    ) -> "GraphResult[Any]":
+        """Run a graph from its entry until it is over, failed, or waits for a human.
+
+        The result, the exceptions and the `approver` are those of `loom_ia.graph.Graph.run`. The
+        run is one of this instance: it is listed, resumed, decided upon and recovered with those of
+        agents. Raises `UnknownGraph`, `RunExists`, `UnusableId`.
+        """
+        return await self.graphs.run(
+            name,
+            input,
+            session_id=session_id,
+            run_id=run_id,
+            approver=approver,
+            raise_on_error=raise_on_error,
+        )
 
     async def stream(
         self,
@@ -225,9 +269,10 @@ class Loom:
     ) -> RunResult:
         """Go on with a run where its journal stopped; a run that is over is returned as it is.
 
-        A run that another live driver holds raises `ClaimConflict`, unless `take_over`.
+        A run that another live driver holds raises `ClaimConflict`, unless `take_over`. A run that
+        another one opened goes on with it: `RunBelow` names the one at the top.
         """
-        state = await runs.resume(
+        state = await resuming.resume(
             self._instance,
             run_id,
             session_id=session_id,
@@ -235,7 +280,7 @@ class Loom:
             approver=approver,
             listener=runs.careful(on_chunk),
         )
-        return run_result(state)
+        return resuming.result_of(self._instance, state)
 
     async def cancel(
         self, run_id: RunId, *, by: str = "python", session_id: SessionId | None = None
@@ -251,18 +296,23 @@ class Loom:
         by: str = "python",
         reason: str = "",
         arguments: JsonObject | None = None,
+        answer: object = NO_ANSWER,
         session_id: SessionId | None = None,
         resume: bool = True,
     ) -> tuple[CallId, ...]:
-        """Grant a call that waits.
+        """Grant a call that waits, or answer what a step of a graph asks.
 
-        `resume` goes on with the run in the background once none waits; without it the decision is
-        only written. `call_id` may be left out when one call waits. `arguments` replaces those that
-        were shown and needs `call_id`. Returns the call decided, nothing when the run is over.
-        Raises `UnknownApproval`, `ApprovalStale`, `DecisionRefused`; nothing is written then.
+        What the runs below ask is decided on the run at the top. `resume` goes on with that one in
+        the background; without it the decision is only written. `call_id` may be left out when one
+        thing waits. `arguments` replaces those that were shown and needs `call_id`; `answer` is for
+        a question of the kind `input`. Returns what was decided, nothing when the run is over.
+        Raises `UnknownApproval`, `ApprovalStale`, `DecisionRefused`, `InvalidAnswer`; nothing is
+        written then.
         """
         ruling = Ruling(run_id, by, call_id, reason, session_id)
-        decided = await approvals.approve(self._instance, ruling, arguments=arguments)
+        decided = await approvals.approve(
+            self._instance, ruling, arguments=arguments, answer=answer
+        )
         if resume:
             self._go_on(run_id, decided)
         return decided
@@ -315,7 +365,8 @@ class Loom:
 
     async def result(self, run_id: RunId, *, session_id: SessionId | None = None) -> RunResult:
         """Read what a run gave so far."""
-        return run_result(await self.state(run_id, session_id=session_id))
+        state = await self.state(run_id, session_id=session_id)
+        return resuming.result_of(self._instance, state)
 
     async def state(self, run_id: RunId, *, session_id: SessionId | None = None) -> RunState:
         """Read what a run is."""
@@ -403,5 +454,5 @@ class Loom:
 
     def _go_on(self, run_id: RunId, decided: tuple[CallId, ...]) -> None:
         if decided:
-            job = runs.resume_in_background(self._instance, run_id)
+            job = resuming.resume_in_background(self._instance, run_id)
             self._instance.start_job(asyncio.create_task(job))

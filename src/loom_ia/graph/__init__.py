@@ -11,7 +11,9 @@ The names are imported when they are used. A graph needs no configuration:
     result = await g.run({"name": "World"})
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -390,6 +392,17 @@ _HOMES: Final = {
     "tool_step": "graph.tool_step",
     "union": "graph.combine",
 }
+
+
+class _Package(ModuleType):
+    """A public name that a module bears too, such as `tool_loop`, is never that module."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in _HOMES or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> object:

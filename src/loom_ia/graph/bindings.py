@@ -153,6 +153,8 @@ class GraphBindings:
 
     def _asked(self, ask: Ask, view: Any, line: Line) -> Done:
         done = self._done(ask.update, view, line)
+        if ask.into:
+            self.graph.state_type.merges.check((ask.into,))
         question = Asked(
             key=ask.key,
             asked=ask.phase,

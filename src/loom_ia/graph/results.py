@@ -166,8 +166,9 @@ def error_of(run: RunState, causes: Causes) -> RunError | None:
     if isinstance(cause, error_class) and not isinstance(cause, errors.StepFailed):
         error: RunError = cause
     else:
+        unseen = error_class is errors.UnknownEffect and not failed.key
         error = error_class(
-            _TEMPLATES.get(name, "graph {graph!r}, step {step!r}: {reason}"),
+            _UNSEEN if unseen else _TEMPLATES.get(name, "graph {graph!r}, step {step!r}: {reason}"),
             graph=run.header.agent,
             step=failed.step,
             reason=failed.error,
@@ -191,6 +192,11 @@ def error_of(run: RunState, causes: Causes) -> RunError | None:
     return error
 
 
+_UNSEEN: Final = (
+    "graph {graph!r}: step {step!r} was interrupted, and it is not known whether it acted, so that "
+    "it is not run again; find out, then go on in a new run, or declare the step idempotent, or "
+    "on_unknown='pause' to be asked"
+)
 _TEMPLATES: Final[Mapping[str, str]] = {
     "Blocked": "graph {graph!r} was blocked at step {step!r}: {reason}",
     "MaxIterationsExceeded": "graph {graph!r} exceeded max iterations before {step!r}: {reason}",

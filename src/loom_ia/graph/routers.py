@@ -75,12 +75,7 @@ class KnownTargets:
 
 @dataclass(frozen=True, slots=True)
 class FanOut:
-    """The router that runs `step` once for each item of the list `over`, `limit` at once.
-
-    Each item is put under `as_` in the state of its own execution; what they give, or only its key
-    `take`, becomes the list `collect`, in the order of the items. An item that fails ends the run,
-    or with `on_error="collect"` is told in the list. Called, it gives one `Send` for each item.
-    """
+    """The router that `fan_out` makes; called, it gives one `Send` for each item."""
 
     step: str
     over: str
@@ -187,7 +182,13 @@ def fan_out(
     take: str | None = None,
     on_error: str = "fail",
 ) -> FanOut:
-    """Run `step` once for each item of a list, and collect what they give: see `FanOut`."""
+    """Run `step` once for each item of the list `over`, `limit` at once.
+
+    Each item is put under `as_` in the state of its own execution; what they give, or only its key
+    `take`, becomes the list `collect`, in the order of the items. An item that fails ends the run,
+    or with `on_error="collect"` is told in the list, as `{"error": text, "index": i}`. The router
+    of `step` is asked once, after the last item.
+    """
     return FanOut(step, over, as_, collect, limit, take, on_error)
 
 

@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from loom_ia.access.api import Loom
 from loom_ia.access.graph import Graph
+from loom_ia.app.approvals import NO_ANSWER
 from loom_ia.app.runs import Listener
 from loom_ia.config.load import LoadedConfig
 from loom_ia.config.root import LoomConfig
 from loom_ia.core.errors import ApprovalStale, RunExists, UnknownApproval
-from loom_ia.core.events.approval import ApprovalGranted, ApprovalRejected
+from loom_ia.core.events.approval import ApprovalGranted, ApprovalRejected, ApprovalRequested
 from loom_ia.core.ids import CallId, RunId, SessionId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.caller import CallerContext
@@ -28,6 +29,7 @@ from loom_ia.core.ports.tools import Tool
 from loom_ia.core.views.result import RunResult
 from loom_ia.engine.program import Approver
 from loom_ia.engine.values import JournalStore
+from loom_ia.graph.types import Approver as GraphApprover
 from loom_ia.graph.types import RunResult as GraphResult
 from loom_ia.testing.clock import ManualClock
 from loom_ia.testing.crash_graph import Answer, drive_graph, steps_of
@@ -79,6 +81,33 @@ class RepeatableLoom(Loom):
             return result
         return await self.resume(run_id, approver=approver, on_chunk=on_chunk)
 
+    async def run_graph(
+        self,
+        name: str,
+        input: Mapping[str, Any] | None = None,
+        *,
+        session_id: SessionId | None = None,
+        run_id: RunId | None = None,
+        approver: GraphApprover | None = None,
+        raise_on_error: bool = True,
+    ) -> GraphResult[Any]:
+        """Run a graph, or go on with the run that bears this id already."""
+        if run_id is None:
+            raise ValueError(_NO_ID)
+        try:
+            return await super().run_graph(
+                name,
+                input,
+                session_id=session_id,
+                run_id=run_id,
+                approver=approver,
+                raise_on_error=raise_on_error,
+            )
+        except RunExists:
+            if not self.asked_before:
+                raise
+        return await self.graphs.resume(run_id, approver=approver, raise_on_error=raise_on_error)
+
     async def submit(
         self,
         agent: str,
@@ -109,6 +138,7 @@ class RepeatableLoom(Loom):
         by: str = "python",
         reason: str = "",
         arguments: JsonObject | None = None,
+        answer: object = NO_ANSWER,
         session_id: SessionId | None = None,
         resume: bool = True,
     ) -> tuple[CallId, ...]:
@@ -120,6 +150,7 @@ class RepeatableLoom(Loom):
                 by=by,
                 reason=reason,
                 arguments=arguments,
+                answer=answer,
                 session_id=session_id,
                 resume=resume,
             )
@@ -169,15 +200,22 @@ class RepeatableLoom(Loom):
     async def _was_decided(self, run_id: RunId, call_id: CallId | None) -> bool:
         if not self.asked_before:
             return False
-        decided = [
-            event.payload.call_id
-            for event in await self.events(run_id)
+        events = await self.events(run_id)
+        decisions = [
+            (event.run_id, event.payload)
+            for event in events
             if isinstance(event.payload, ApprovalGranted | ApprovalRejected)
         ]
         if call_id is None:
-            return bool(decided)
+            return bool(decisions)
+        if any(payload.question == call_id for _, payload in decisions):
+            return True
+        for event in events:
+            if event.event_id == call_id and isinstance(event.payload, ApprovalRequested):
+                asked = event.run_id, event.payload.call_id
+                return any((run, payload.call_id) == asked for run, payload in decisions)
         call, _, number = call_id.partition("@")
-        return decided.count(call) >= int(number or 1)
+        return [payload.call_id for _, payload in decisions].count(call) >= int(number or 1)
 
 
 class Host:

@@ -100,8 +100,8 @@ async def resume_graph(
         await mend(order, log, run)
         return _as_it_is(order, run, log.state)
     now = order.instance.clock.now()
-    answered = _answers(order, run, log.state, said, now)  # refused before anything
-    _changes(order.graph, run, said.input)
+    _changes(order.graph, run, said.input)  # refused before anything
+    answered = _answers(order, run, log.state, said, now)
     given = dict(said.input or {})
     around = Surroundings(order.graph, info_of(order.graph, run_id, given, resumed=True))
     if _goes_on(order, run, log.state, len(answered), now):

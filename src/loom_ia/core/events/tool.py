@@ -109,6 +109,8 @@ class ToolCompleted(Payload):
         if self.output.is_error:
             default = "UnknownEffect" if self.outcome == "unknown" else "StepFailed"
             failure = Failure(self.error_type or default, self.output.text, self.key)
-            run = run.step_failed(self.call_id, self.output, failure, self.changes)
-            return run.completed(self.call_id, self.output, unknown=self.outcome == "unknown")
+            unknown = self.outcome == "unknown"
+            return run.step_failed(
+                self.call_id, self.output, failure, self.changes, unknown=unknown
+            )
         return run.step_ended(self.call_id, self.changes, self.goto)

@@ -98,6 +98,13 @@ class Inquiry(Evolving):
     answer: JsonValue = None
     is_open: bool = True
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether somebody did not let an effect be repeated whose end nobody saw."""
+        if self.is_open or self.kind != "unknown_effect":
+            return False
+        return not (isinstance(self.answer, dict) and self.answer.get("approved") is True)
+
 
 @dataclass(frozen=True, slots=True)
 class Effect:

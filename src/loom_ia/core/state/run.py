@@ -452,14 +452,21 @@ class RunState(Evolving):
         return self.but(flow=flow, table=_with(self.table, ended))
 
     def step_failed(
-        self, call_id: CallId, output: ToolOutput, failure: Failure, changes: tuple[Change, ...]
+        self,
+        call_id: CallId,
+        output: ToolOutput,
+        failure: Failure,
+        changes: tuple[Change, ...],
+        *,
+        unknown: bool,
     ) -> "RunState":
-        """Note how a step failed."""
+        """Note how a step failed; `unknown` tells that nobody saw its end."""
         call = self.call(call_id)
         if call is None or self.flow is None:
             return self
         run = self.but(flow=self.flow.changed(call_id, changes))
-        return run.with_call(call.but(output=output, failure=failure, launched_in=""))
+        ended = call.but(output=output, failure=failure, unknown=unknown, launched_in="")
+        return run.with_call(ended)
 
     def step_retried(self, call_id: CallId, retry_at: datetime) -> "RunState":
         """Let a step that failed be tried again."""
@@ -644,11 +651,21 @@ def _is_current(flow: Flow, call_id: CallId) -> bool:
 
 
 def to_run_again(call: Call) -> Call:
-    """Give a step that failed as it was before it ran; one whose effect is not known stays so."""
+    """Give a step that failed as it was before it ran; one whose effect is not known stays so.
+
+    A human who did not let it be repeated is asked again, since nobody saw its end meanwhile.
+    """
     if call.output is None:
         return call
-    call = call.but(output=None, failure=None, attempt=1, question=None)
-    return call.but(unknown=False) if call.unknown else call.set_down()
+    refused = (
+        call.question is not None
+        and call.question.kind == "unknown_effect"
+        and isinstance(call.answer, Rejected | Expired)
+    )
+    is_unknown = call.unknown or refused
+    kept = tuple(inquiry for inquiry in call.inquiries if not inquiry.is_refused)
+    call = call.but(output=None, failure=None, attempt=1, question=None, inquiries=kept)
+    return call.but(unknown=False) if is_unknown else call.set_down()
 
 
 def results_message(table: tuple[Call, ...], language: Language) -> Message:

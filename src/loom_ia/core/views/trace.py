@@ -17,6 +17,8 @@ from loom_ia.core.events.approval import (
 )
 from loom_ia.core.events.budget import BudgetExceeded
 from loom_ia.core.events.envelope import Event
+from loom_ia.core.events.fold import apply
+from loom_ia.core.events.graph import GraphRouted
 from loom_ia.core.events.message import UserMessage
 from loom_ia.core.events.model import (
     CircuitOpened,
@@ -38,6 +40,7 @@ from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.run import Cancelled, Failed, RunState, Status, StepEffect
+from loom_ia.core.state.session import SessionState
 from loom_ia.core.views.result import PendingApproval, RunResult, run_result
 from loom_ia.core.views.trace_items import (
     Approval,
@@ -50,6 +53,8 @@ from loom_ia.core.views.trace_items import (
     Item,
     LimitItem,
     ModelItem,
+    RouteItem,
+    StepItem,
     ToolItem,
     ToolOutcome,
     TraceStep,
@@ -61,7 +66,8 @@ class Trace(Value):
     """A run from its first fact to its last; `duration_ms` also counts what it waited for.
 
     `orphans` are the calls that were settled without being launched: refused, unknown, malformed.
-    `str` gives what `loom inspect` shows, in English.
+    `below` has the runs that its calls opened; what they consumed is theirs, what they ask is among
+    `pending`. `str` gives what `loom inspect` shows, in English.
     """
 
     run_id: RunId
@@ -78,6 +84,7 @@ class Trace(Value):
     steps: tuple[TraceStep, ...] = ()
     orphans: tuple[ToolItem, ...] = ()
     pending: tuple[PendingApproval, ...] = ()
+    below: "tuple[Trace, ...]" = ()
     error_type: str | None = None
     error: str | None = None
     cancelled_by: str | None = None
@@ -87,9 +94,9 @@ class Trace(Value):
 
 
 def trace_of(events: Iterable[Event]) -> Trace:
-    """Read the events of one run, in order, as a tree.
+    """Read the events of one run and of those below it, in order, as a tree.
 
-    Those of the runs below it are skipped. Raises `ValueError` when no run begins in `events`.
+    Raises `ValueError` when no run begins in `events`.
     """
     reader = TraceReader()
     for event in events:
@@ -108,11 +115,14 @@ class _OpenCall:
     done: ToolCompleted | None = None
     approvals: list[Approval] = field(default_factory=list[Approval])
     launched: bool = False
+    called: ToolCalled | None = None
     known: int = 0
     """How many of the approvals came before the launch."""
 
-    def item(self) -> ToolItem:
-        done = self.done
+    def item(self) -> ToolItem | StepItem:
+        done, called = self.done, self.called
+        if called is not None and called.tool_kind in _STEPS and "/" in self.call_id:
+            return self._step(called)
         outcome: ToolOutcome | None = None
         if done is not None:
             outcome = done.outcome or ("error" if done.output.is_error else "ok")
@@ -126,6 +136,26 @@ class _OpenCall:
             outcome=outcome,
             result=done.output.text if done else "",
             approvals=tuple(self.approvals),
+            child_run_id=called.child_run_id if called else "",
+        )
+
+    def _step(self, called: ToolCalled) -> StepItem:
+        done = self.done
+        outcome: ToolOutcome | None = None
+        if done is not None:
+            outcome = done.outcome or ("error" if done.output.is_error else "ok")
+        return StepItem(
+            call_id=self.call_id,
+            name=self.name,
+            occurrence=int(self.call_id.rpartition("/")[2]),
+            attempt=called.attempt or 1,
+            resumed=self.resumed,
+            latency_ms=done.latency_ms if done else None,
+            outcome=outcome,
+            changed=tuple(dict.fromkeys(c.key for c in done.changes)) if done else (),
+            error=done.output.text if done else "",
+            approvals=tuple(self.approvals),
+            child_run_id=called.child_run_id,
         )
 
 
@@ -147,14 +177,18 @@ class _OpenStep:
         )
 
 
+_STEPS: Final = frozenset({"step", "graph", "subagent"})
+"""The kinds of calls that steps of graphs are; theirs have a `/` in their ids."""
 _BEFORE: Final = 0
 """The number of the step that holds what no step announced."""
 
 
 class TraceReader:
-    """Folds the events of the first run that it meets, one by one."""
+    """Folds the events of the first run that it meets, and of those below it, one by one."""
 
     def __init__(self) -> None:
+        self.session = SessionState()
+        self.below: dict[RunId, TraceReader] = {}
         self.run: RunState | None = None
         self.last: datetime | None = None
         self.request = ""
@@ -168,11 +202,14 @@ class TraceReader:
         if self.run is None:
             if isinstance(payload, RunStarted):
                 self.run, self.last = payload.begin(event), event.ts
+                self.session.put(self.run)
             return
         if event.run_id != self.run.run_id:
+            self._read_below(event)
             return
         failed = self.run.outcome
-        self.run = payload.evolve(self.run, event)
+        self.run = apply(self.run, event)
+        self.session.put(self.run)
         self.last = event.ts
         match payload:
             case UserMessage():
@@ -196,17 +233,39 @@ class TraceReader:
                 self._step().items.append(FailureItem(error_type=kind, error=error))
             case ToolCalled() | ToolCompleted():
                 self._moved(payload)
+            case GraphRouted():
+                item = RouteItem(source=payload.source, to=payload.to, label=payload.label)
+                self._step().items.append(item)
             case ApprovalRequested() | ApprovalGranted() | ApprovalRejected() | ApprovalExpired():
                 self._asked_or_decided(payload, event.ts)
             case _:
                 pass
+
+    def _read_below(self, event: Event) -> None:
+        """Read what a run below did, if it is below this one."""
+        payload, runs = event.payload, self.session.runs
+        if isinstance(payload, RunStarted) and payload.parent_run_id in runs:
+            self.session.put(payload.begin(event))
+        elif event.run_id in runs:
+            self.session.put(apply(runs[event.run_id], event))
+        else:
+            return
+        for reader in self.below.values():
+            reader.read(event)
+        if (
+            isinstance(payload, RunStarted)
+            and self.run is not None
+            and payload.parent_run_id == self.run.run_id
+        ):
+            reader = self.below[event.run_id] = TraceReader()
+            reader.read(event)
 
     def trace(self) -> Trace:
         """Give the tree so far; raises `ValueError` before the run begins."""
         run, last = self.run, self.last
         if run is None or last is None:
             raise ValueError("no run begins in these events")
-        result: RunResult = run_result(run)
+        result: RunResult = run_result(run, self.session)
         orphans = [call for call in self.asked if call.done and not call.launched]
         return Trace(
             run_id=run.run_id,
@@ -223,6 +282,7 @@ class TraceReader:
             steps=tuple(step.step() for step in self.steps),
             orphans=tuple(call.item() for call in orphans),
             pending=result.pending_approvals,
+            below=tuple(reader.trace() for reader in self.below.values()),
             error_type=result.error_type,
             error=result.error,
             cancelled_by=run.outcome.by if isinstance(run.outcome, Cancelled) else None,
@@ -281,6 +341,7 @@ class TraceReader:
             self.asked.append(call)
         call.known = len(call.approvals)
         call.launched, call.resumed, call.arguments = True, payload.resumed, payload.arguments
+        call.called = payload
         self._step().items.append(call)
 
     def _asked_or_decided(

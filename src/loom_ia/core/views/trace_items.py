@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from loom_ia.core.events.model import FailureKind, FallbackReason
-from loom_ia.core.ids import CallId
+from loom_ia.core.ids import CallId, RunId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.chunks import StopReason
@@ -143,11 +143,45 @@ class ToolItem(Value):
     outcome: ToolOutcome | None = None
     result: str = ""
     approvals: tuple[Approval, ...] = ()
+    child_run_id: RunId = ""
+
+
+class StepItem(Value):
+    """One execution of a step of a graph: `occurrence` is the how-manieth time it was reached.
+
+    `attempt` counts what was tried again. `outcome` is None while its end is not known, or while it
+    waits for an answer. `changed` are the keys of the state that it changed. A step that is a run
+    of its own has `child_run_id`.
+    """
+
+    kind: Literal["step"] = "step"
+    call_id: CallId
+    name: str
+    occurrence: int
+    attempt: int = 1
+    resumed: bool = False
+    latency_ms: int | None = None
+    outcome: ToolOutcome | None = None
+    changed: tuple[str, ...] = ()
+    error: str = ""
+    approvals: tuple[Approval, ...] = ()
+    child_run_id: RunId = ""
+
+
+class RouteItem(Value):
+    """Where a graph went on: `to` is empty for the end, and has several steps for branches."""
+
+    kind: Literal["route"] = "route"
+    source: tuple[str, ...]
+    to: tuple[str, ...] = ()
+    label: str = ""
 
 
 Item: TypeAlias = (
     ModelItem
     | ToolItem
+    | StepItem
+    | RouteItem
     | AttemptItem
     | FallbackItem
     | CircuitItem

@@ -8,7 +8,7 @@ writes to a terminal escapes it. Each line says what it is, so that whoever show
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from loom_ia.core.ids import CallId
+from loom_ia.core.ids import CallId, RunId
 from loom_ia.core.json import readable
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.views.result import PendingApproval
@@ -22,6 +22,8 @@ from loom_ia.core.views.trace_items import (
     Item,
     LimitItem,
     ModelItem,
+    RouteItem,
+    StepItem,
     ToolItem,
     TraceStep,
 )
@@ -118,8 +120,9 @@ class _Writer:
         self._full = full
         self._command = command
         self._elapsed = elapsed
+        self._written: set[RunId] = set()
 
-    def run(self, trace: "Trace") -> Iterator[TraceLine]:
+    def run(self, trace: "Trace", *, is_below: bool = False) -> Iterator[TraceLine]:
         said = self.translate(
             "run {agent} — {status}, {duration}, ${cost}",
             agent=trace.agent,
@@ -137,7 +140,7 @@ class _Writer:
         if trace.cancelled_by is not None:
             said = self.translate("cancelled : by {by}", by=trace.cancelled_by)
             yield TraceLine("failure", f"  {said}")
-        for pending in trace.pending:
+        for pending in () if is_below else trace.pending:
             yield TraceLine("waiting", f"  {self._pending(pending)}")
 
     def _pending(self, pending: PendingApproval) -> str:
@@ -149,14 +152,25 @@ class _Writer:
         return f"{said} — {self._command(pending)}" if self._command else said
 
     def _step(self, step: TraceStep, trace: "Trace") -> Iterator[TraceLine]:
-        yield TraceLine("step", "  " + self.translate("step {number}", number=step.number))
+        if step.number:
+            yield TraceLine("step", "  " + self.translate("step {number}", number=step.number))
         for item in step.items:
             yield from self._item(item)
+            if isinstance(item, ToolItem | StepItem) and item.child_run_id:
+                yield from self._below(item.child_run_id, trace)
             if isinstance(item, ModelItem):
                 asked = {call.call_id for call in item.calls}
                 for orphan in trace.orphans:
                     if orphan.call_id in asked:
                         yield from self._item(orphan)
+
+    def _below(self, run_id: RunId, trace: "Trace") -> Iterator[TraceLine]:
+        """Write the run that a call opened, once, under it."""
+        for below in trace.below:
+            if below.run_id == run_id and run_id not in self._written:
+                self._written.add(run_id)
+                for kind, text in self.run(below, is_below=True):
+                    yield TraceLine(kind, "      " + text.replace("\n", "\n      "))
 
     def _item(self, item: Item) -> Iterator[TraceLine]:
         match item:
@@ -164,6 +178,10 @@ class _Writer:
                 return self._model(item)
             case ToolItem():
                 return self._tool(item)
+            case StepItem():
+                return self._graph_step(item)
+            case RouteItem():
+                return self._route(item)
             case AttemptItem():
                 return self._attempt(item)
             case FallbackItem():
@@ -266,6 +284,50 @@ class _Writer:
         elif item.outcome is not None:
             error = item.result if self._full else _on_one_line(item.result)
             yield self._detail(self.translate("error"), error, "failure")
+
+    def _graph_step(self, item: StepItem) -> Iterator[TraceLine]:
+        notes = ", ".join(self._step_notes(item))
+        said = self.translate(
+            "step {name} ({occurrence}) — {notes}",
+            name=item.name,
+            occurrence=item.occurrence,
+            notes=notes,
+        )
+        yield TraceLine("tool", f"    {said}")
+        for approval in item.approvals:
+            yield self._detail(self.translate("question"), self._asked(approval))
+        if item.changed:
+            yield self._detail(self.translate("changes"), ", ".join(item.changed))
+        if item.outcome in ("error", "unknown") and item.error:
+            error = item.error if self._full else _on_one_line(item.error)
+            yield self._detail(self.translate("error"), error, "failure")
+
+    def _step_notes(self, item: StepItem) -> Iterator[str]:
+        under_way = item.outcome is None and item.call_id in self._elapsed
+        waits = any(approval.verdict is None for approval in item.approvals)
+        if item.latency_ms is not None:
+            yield duration(item.latency_ms)
+        elif under_way:
+            yield duration(self._elapsed[item.call_id])
+        if item.attempt > 1:
+            yield self.translate("attempt {attempt}", attempt=item.attempt)
+        if item.resumed:
+            yield self.translate("started again")
+        if item.outcome is None and waits:
+            yield self.translate("waits for an answer")
+        elif under_way:
+            yield self.translate("under way")
+        elif item.outcome is None:
+            yield self.translate("its end is not known")
+        elif item.outcome == "unknown":
+            yield self.translate("its effect is not known")
+        elif item.outcome == "stopped":
+            yield self.translate("stopped")
+
+    def _route(self, item: RouteItem) -> Iterator[TraceLine]:
+        to = " + ".join(dict.fromkeys(item.to)) or "END"
+        label = f" ({item.label})" if item.label else ""
+        yield TraceLine("step", f"    → {to}{label}")
 
     def _notes(self, item: ToolItem) -> Iterator[str]:
         under_way = item.outcome is None and item.call_id in self._elapsed
