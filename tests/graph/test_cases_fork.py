@@ -327,7 +327,7 @@ async def test_effects_recorded_before_the_place_are_kept_and_later_ones_are_not
     )
     assert (await graph.fork("run", at=one - 1, store=store)).state == {"made": [2, 2]}
     assert (await graph.fork("run", at=one, store=store)).state == {"made": [1, 3]}
-    assert (await graph.fork("run", at=two, store=store)).state == {"made": [1, 2]} or True
+    assert (await graph.fork("run", at=two, store=store)).state == {"made": [1, 1]}
     assert ran == {"one": 2, "two": 3}
 
 
@@ -493,9 +493,8 @@ async def test_a_fork_of_a_run_whose_graph_lost_a_step() -> None:
     await row(Counter()).run(store=store, run_id="run")
     graph: Flow = Graph("row", "a", merge={"log": append, "n": add})
     graph.add_step("a", lambda state: None)
-    a, b, _ = await row(Counter()).history("run", store=store)
+    _, b, _ = await row(Counter()).history("run", store=store)
     before = await contents(store)
     with pytest.raises(GraphChanged):
         await graph.fork("run", at=b.seq, store=store)
     assert await contents(store) == before
-    del a

@@ -12,6 +12,7 @@ from loom_ia.graph import (
     Ask,
     Blocked,
     BudgetExhausted,
+    CheckpointFailed,
     Graph,
     HookAborted,
     Hooks,
@@ -25,6 +26,7 @@ from loom_ia.graph import (
     RunFinished,
     RunInfo,
     RunResult,
+    StepContext,
     StepFailed,
     StopReason,
     StreamItem,
@@ -35,6 +37,11 @@ from loom_ia.graph import (
 from loom_ia.policies import CONTINUE, Deny, Fail, Pause, Stop
 
 State = Mapping[str, Any]
+
+
+async def last(g: Graph[Any], store: Any) -> int:
+    """Give the place of the last event of the run."""
+    return (await g.events("r", store=store))[-1].seq
 
 
 def chain(*names: str, ran: list[str] | None = None, **options: Any) -> Graph[Any]:
@@ -138,7 +145,7 @@ async def test_w63_a_hook_may_give_a_delta() -> None:
     g.after(lambda step, s: {"log": ["after"]})
     result = await g.run({"log": [], "n": 1}, store=store, run_id="r")
     assert result.state == {"log": ["before", "step", "after"], "n": 22, "seen": ["before"]}
-    assert await g.state_at("r", 1_000, store=store) == result.state
+    assert await g.state_at("r", await last(g, store), store=store) == result.state
 
 
 async def test_a_wrong_delta_of_a_hook_stops_the_run() -> None:
@@ -648,3 +655,134 @@ async def test_a_stream_tells_the_same_result() -> None:
     assert isinstance(items[-1], RunFinished)
     assert life.results[-1] is items[-1].result
     assert isinstance(items[-1].result.error, StepFailed)
+
+
+async def test_the_end_of_a_cancelled_run() -> None:
+    """It is told, once, and the context is left normally."""
+    life, store, began = Life(), MemoryStore(), asyncio.Event()
+
+    async def slow(s: State) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    g: Graph[Any] = Graph("g", hooks=life.hooks()).add_step("s", slow)
+    task = asyncio.create_task(g.run(store=store, run_id="r"))
+    await began.wait()
+    await g.cancel("r", store=store)
+    result = await task
+    assert life.take() == ["started", "enter new", "finished cancelled", "leave"]
+    assert life.results == [result]
+
+
+async def test_the_end_of_a_run_whose_store_failed() -> None:
+    """It is told as an error, once."""
+    life = Life()
+
+    inner, broken = MemoryStore(), list[bool]()
+
+    class Store:
+        async def get(self, ns: str, key: str) -> bytes:
+            return await inner.get(ns, key)
+
+        async def put(self, ns: str, key: str, value: bytes) -> None:
+            await inner.put(ns, key, value)
+
+        async def delete(self, ns: str, key: str) -> None:
+            await inner.delete(ns, key)
+
+        async def list(self, ns: str, prefix: str = "") -> Any:
+            return await inner.list(ns, prefix)
+
+        def tx(self) -> Any:
+            if broken:
+                raise OSError("full")
+            return inner.tx()
+
+    g: Graph[Any] = Graph("g", hooks=life.hooks())
+    g.add_step("s", lambda s: broken.append(True))
+    with pytest.raises(CheckpointFailed) as caught:
+        await g.run(store=Store(), run_id="r")
+    assert life.take() == ["started", "enter new", "finished error", "leave"]
+    assert life.results == [caught.value.result]
+
+
+# -- the life of a run below another ------------------------------------------------------------
+
+
+async def test_a_child_begins_once_whatever_goes_on_beside_it() -> None:
+    """A branch that writes at that instant does not have it told again."""
+    life, store = Life(), MemoryStore()
+    child: Graph[Any] = Graph("child", hooks=life.hooks())
+    child.add_step("c", lambda s: {"c": 1})
+    written = asyncio.Event()
+
+    async def busy(s: State, ctx: StepContext) -> None:
+        for n in range(50):
+            await ctx.effect(f"e{n}", lambda: 1)
+        written.set()
+
+    async def first(s: State) -> None:
+        await asyncio.sleep(0)
+
+    async def given(s: State) -> dict[str, Any]:
+        await written.wait()
+        return {}
+
+    inputs: Any = given
+    g: Graph[Any] = Graph("g").add_step("split", lambda s: None, ["busy", "first"])
+    g.add_step("busy", busy, "join").add_step("first", first, "child")
+    g.add_step("child", child.as_step(inputs=inputs), "join")
+    g.add_step("join", lambda s: None, join="all")
+    result = await g.run(store=store, run_id="r")
+    assert result.state == {"c": 1}
+    assert life.take() == ["started", "enter new", "finished completed", "leave"]
+    assert life.infos[0].run_id == "r/split.1/child/1"
+
+
+async def test_the_context_of_a_child_refuses() -> None:
+    """The step of the parent fails, its cause names the child, and no step of the child runs."""
+    life, ran = Life(), list[str]()
+    life.context_fails = OSError("no room")
+    child = chain("c", ran=ran, hooks=life.hooks())
+    g: Graph[Any] = Graph("parent").add_step("child", child.as_step())
+    with pytest.raises(StepFailed) as caught:
+        await g.run()
+    cause = caught.value.__cause__
+    assert isinstance(cause, HookAborted)
+    assert cause.graph == "chain"
+    assert cause.__cause__ is life.context_fails
+    assert ran == []
+    assert not [line for line in life.log if line.startswith("finished")]
+
+
+async def test_the_end_of_a_child_that_failed() -> None:
+    """Its exception carries its result, and what its last hooks raised."""
+    life = Life()
+    life.fails = OSError("the books are closed")
+    child: Graph[Any] = Graph("child", hooks=life.hooks()).add_step("c", lambda s: 1 / 0)
+    g: Graph[Any] = Graph("parent").add_step("child", child.as_step())
+    with pytest.raises(StepFailed) as caught:
+        await g.run(run_id="r")
+    cause = caught.value.__cause__
+    assert isinstance(cause, StepFailed)
+    assert (cause.graph, cause.run_id, cause.step) == ("child", "r/child/1", "c")
+    assert isinstance(cause.__cause__, ZeroDivisionError)
+    assert cause.also == (life.fails,)
+    assert cause.result is life.results[-1]
+    assert cause.result.stop is StopReason.ERROR
+    assert cause.result.steps == 1
+    assert caught.value.also == ()
+
+
+async def test_the_end_of_a_child_that_went_well_fails() -> None:
+    """The step of the parent fails; a resume takes the result that is recorded."""
+    life, store, ran = Life(), MemoryStore(), list[str]()
+    life.fails = OSError("the books are closed")
+    child = chain("c", ran=ran, hooks=life.hooks())
+    g: Graph[Any] = Graph("parent").add_step("child", child.as_step())
+    with pytest.raises(StepFailed) as caught:
+        await g.run(store=store, run_id="r")
+    assert isinstance(caught.value.__cause__, HookAborted)
+    assert caught.value.__cause__.__cause__ is life.fails
+    assert (await g.resume("r", store=store)).state == {"c": 1}
+    assert ran == ["c"]

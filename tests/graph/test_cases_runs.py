@@ -52,6 +52,11 @@ State = Mapping[str, Any]
 Step = Callable[..., Any]
 
 
+async def last(g: Graph[Any], store: Any) -> int:
+    """Give the place of the last event of the run."""
+    return (await g.events("r", store=store))[-1].seq
+
+
 def adds(key: str = "n", by: int = 1) -> Step:
     """Make a step that counts."""
     return lambda s: {key: s.get(key, 0) + by}
@@ -597,7 +602,7 @@ async def test_w58_the_failure_is_written_though_the_task_is_cancelled() -> None
     with pytest.raises(asyncio.CancelledError):
         await loop_task
     assert [c.step for c in await g.history("r", store=store)] == ["a"]
-    assert (await g.state_at("r", 10_000, store=store)) == {"n": 1}
+    assert (await g.state_at("r", await last(g, store), store=store)) == {"n": 1}
 
 
 @pytest.mark.parametrize("where", ["step", "router", "hook"])
@@ -1444,6 +1449,45 @@ async def test_an_irreversible_step_is_written_before_it_starts(mode: Durability
     with pytest.raises(CheckpointFailed):
         await g.run(store=store, run_id="r")
     assert sent == []
+
+
+async def test_a_step_cannot_hide_that_its_effect_was_not_written() -> None:
+    """It catches what was raised, and the store is back at once: the run stops all the same."""
+    store = Failing()
+
+    async def step(s: State, ctx: StepContext) -> dict[str, Any]:
+        store.broken = True
+        try:
+            await ctx.effect("send", lambda: 1, side_effects="irreversible")
+        except Exception:  # noqa: BLE001 -- a careless step
+            store.broken = False
+        return {"done": True}
+
+    g: Graph[Any] = Graph("g").add_step("s", step)
+    with pytest.raises(CheckpointFailed) as caught:
+        await g.run(store=store, run_id="r")
+    assert caught.value.__cause__ is store.error
+    assert caught.value.result.state == {}
+
+
+@pytest.mark.parametrize("mode", list(Durability))
+async def test_a_cancel_is_felt_at_once_under_any_durability(mode: Durability) -> None:
+    """Also when the run is not written yet."""
+    store, began = MemoryStore(), asyncio.Event()
+
+    async def slow(s: State) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    g: Graph[Any] = Graph("g", durability=mode).add_step("a", puts(a=1), "slow")
+    g.add_step("slow", slow)
+    task = asyncio.create_task(g.run(store=store, run_id="r"))
+    await began.wait()
+    async with asyncio.timeout(5):
+        assert await g.cancel("r", store=store)
+        result = await task
+    assert (result.stop, result.state) == (StopReason.CANCELLED, {"a": 1})
+    assert (await g.resume("r", store=store)).stop is StopReason.CANCELLED
 
 
 # -- many at once -------------------------------------------------------------------------------

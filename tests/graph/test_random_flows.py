@@ -162,6 +162,23 @@ async def test_every_prefix_of_a_bit_of_everything() -> None:
     await look_at_every_prefix(WIDE, hooked=True)
 
 
+@pytest.mark.parametrize("block", [(node,) for node in WIDE], ids=["all", "any", "acts", "fails"])
+async def test_a_fork_at_every_place_ends_as_its_source(block: Block) -> None:
+    """Wherever a run is left, also inside branches and children, its fork comes to the same."""
+    graph, store = flow(block, World(), hooked=True), MemoryStore()
+    state = (await played(graph, store)).state
+    source = await graph.events("run", store=store)
+    for event in source:
+        forked = await graph.fork("run", at=event.seq, store=store, new_run_id=f"f{event.seq}")
+        while forked.yielded:
+            answers = {asked.id: answer(asked) for asked in forked.interrupts}
+            forked = await graph.resume(forked.run_id, answers=answers, store=store)
+        assert forked.state == state, event
+        events = await graph.events(forked.run_id, store=store)
+        assert fold(events) == state
+    assert await graph.events("run", store=store) == source
+
+
 @given(block=blocks)
 @examples(12)
 def test_the_order_of_completion_is_no_matter_anywhere(block: Block) -> None:

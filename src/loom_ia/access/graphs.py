@@ -29,6 +29,10 @@ class HostGraphs(Mapping[str, "GraphDefinition[Any]"]):
     def __len__(self) -> int:
         return len(self._all())
 
+    def find(self, name: str) -> "GraphDefinition[Any]":
+        """Give a graph; raises `UnknownGraph` naming those that exist."""
+        return self._instance.graph(name)
+
     def _all(self) -> "Mapping[str, GraphDefinition[Any]]":
         house = self._instance.house
         return house.graphs() if house is not None else {}

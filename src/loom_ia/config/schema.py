@@ -14,6 +14,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from loom_ia.agents import AgentSpec
 from loom_ia.config.overrides import ROOT_ONLY
 from loom_ia.config.root import LoomConfig
+from loom_ia.graph.spec import GraphSpec
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -37,6 +38,11 @@ def root_schema() -> Schema:
 def agent_schema() -> Schema:
     """Give the schema of a file of `agents_dir`."""
     return _schema_of(AgentSpec, "An agent")
+
+
+def graph_schema() -> Schema:
+    """Give the schema of a file of `graphs_dir`."""
+    return _schema_of(GraphSpec, "A graph")
 
 
 class _Generator(GenerateJsonSchema):

@@ -6,6 +6,7 @@ that is run again reads them back and goes on where it was, so that it may not d
 anything else.
 """
 
+import inspect
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,6 @@ from loom_ia.graph.context import StepContext
 from loom_ia.graph.dispatch import checked_hooks, distinct
 from loom_ia.graph.errors import MaxIterationsExceeded, StreamInterrupted
 from loom_ia.graph.models import ChatModel, ChatRequest, Reply, as_chat
-from loom_ia.graph.running import called
 from loom_ia.graph.structured import Shape, shape
 from loom_ia.graph.tool_call import ToolCall
 from loom_ia.graph.tools import ToolHook
@@ -208,8 +208,10 @@ class _Loop:
 
     async def _check_budgets(self) -> None:
         check = getattr(self.ctx, "check_budgets", None)
-        if check is not None:
-            await called(check, self.usage)
+        # Not in a thread: it only compares numbers, and branches should not race through it.
+        checked = None if check is None else check(self.usage)
+        if inspect.isawaitable(checked):
+            await checked
 
     def _say(self, *messages: Message) -> None:
         self.messages += messages

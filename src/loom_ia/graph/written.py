@@ -248,7 +248,7 @@ def filler(text: str) -> Callable[[Any], str]:
     template = Template.parse(text)
 
     def fill(state: Any) -> str:
-        return template.render(_readable(state))
+        return template.render(plain(state))
 
     return fill
 
@@ -296,17 +296,17 @@ def _check(written: str | CheckSpec) -> Callable[[Any], str | None]:
     return check
 
 
-def _readable(value: Any) -> Any:
-    """Give a value of a state as a template shows it."""
+def plain(value: Any) -> Any:
+    """Give a value of a state as JSON shows it, what JSON cannot hold as text."""
     match value:
         case Message():
             return value.as_text()
         case Mapping():
-            return {str(k): _readable(v) for k, v in cast("Mapping[Any, Any]", value).items()}
+            return {str(k): plain(v) for k, v in cast("Mapping[Any, Any]", value).items()}
         case list() | tuple():
-            return [_readable(item) for item in cast("Sequence[Any]", value)]
+            return [plain(item) for item in cast("Sequence[Any]", value)]
         case set() | frozenset():
-            return sorted((_readable(item) for item in cast("set[Any]", value)), key=repr)
+            return sorted((plain(item) for item in cast("set[Any]", value)), key=repr)
         case None | bool() | int() | float() | str():
             return value
         case _:

@@ -16,13 +16,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="JSON",
         help=_("other arguments than those that were shown; needs --call"),
     )
+    parser.add_argument(
+        "--answer",
+        metavar="VALUE",
+        help=_("what a step of a graph asks for; JSON is read as such"),
+    )
 
 
 def execute(args: argparse.Namespace) -> int:
     """Grant the call."""
     from loom_ia.access.cli.desk import Desk, perform
 
+    from loom_ia.app.approvals import NO_ANSWER
+
     edited = None if args.arguments is None else _read(args.arguments)
+    answer: object = NO_ANSWER if args.answer is None else _value(args.answer)
 
     async def grant(desk: Desk, by: str) -> tuple[str, ...]:
         return await desk.approve(
@@ -31,11 +39,18 @@ def execute(args: argparse.Namespace) -> int:
             by=by,
             reason=args.reason,
             arguments=edited,
+            answer=answer,
             session_id=args.session,
             resume=False,
         )
 
     return perform(decision.decide(args, grant))
+
+
+def _value(text: str) -> object:
+    from loom_ia.access.cli.graph_results import value_of
+
+    return value_of(text)
 
 
 def _read(text: str) -> dict[str, Any]:

@@ -67,6 +67,7 @@ def commands() -> dict[str, str]:
         "schema": _("print the JSON Schema of the configuration"),
         "doctor": _("ask models what they can do, and say what to write of them"),
         "run": _("run an agent on a message"),
+        "graph": _("list, draw, run and read graphs"),
         "resume": _("go on with a run that was interrupted"),
         "approve": _("grant a call that waits, and go on with the run"),
         "reject": _("refuse a call that waits, and go on with the run"),

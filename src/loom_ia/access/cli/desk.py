@@ -132,8 +132,13 @@ async def _stoppable(work: Coroutine[Any, Any, int]) -> int:
 
 def author(args: argparse.Namespace) -> str:
     """Name who decides: the local user, with the name given by `--by` before it."""
-    try:
-        user = f"cli:{getpass.getuser()}"
-    except (OSError, KeyError, ImportError):  # no name for this user id
-        user = "cli:unknown"
+    user = local_user()
     return f"{args.by} ({user})" if args.by else user
+
+
+def local_user() -> str:
+    """Name the local user, as the author of a decision."""
+    try:
+        return f"cli:{getpass.getuser()}"
+    except (OSError, KeyError, ImportError):  # no name for this user id
+        return "cli:unknown"

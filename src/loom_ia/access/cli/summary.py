@@ -101,7 +101,7 @@ def pending_lines(
     """Write what is to be decided, with the command to type if it can work."""
     tool, call_id = pending.tool_name, pending.call_id
     if durable:
-        command = command_line(args, "approve", pending.run_id, "--call", pending.call_id)
+        command = command_line(args, *decision_words(pending))
         said = _(
             "Waiting    : {tool} ({call_id}) — {command}",
             tool=tool,
@@ -111,11 +111,22 @@ def pending_lines(
     else:
         said = _("Waiting    : {tool} ({call_id})", tool=tool, call_id=call_id)
     yield printable(said)
+    if pending.kind == "input":
+        asked = readable(pending.payload)
+        yield printable(_("             it asks {payload}", payload=asked))
+        return
     yield printable(_("             with {arguments}", arguments=readable(pending.arguments)))
     if pending.kind == "unknown_effect" and durable:
         yield _(
             "             it was interrupted and may have taken effect: granting starts it again"
         )
+
+
+def decision_words(pending: PendingApproval) -> tuple[str, ...]:
+    """Give the command that decides, on the run at the top."""
+    root = pending.run_id.partition("/")[0]
+    words = ("approve", root, "--call", pending.call_id)
+    return (*words, "--answer", "…") if pending.kind == "input" else words
 
 
 def _may_go_on(result: RunResult) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from loom_ia.access.cli.arguments import command_line
+from loom_ia.access.cli.summary import decision_words
 from loom_ia.access.cli.terminal import Style, printable
 from loom_ia.core.ids import CallId
 from loom_ia.core.views.result import PendingApproval
@@ -37,7 +38,7 @@ def tree_lines(
     """
 
     def command(pending: PendingApproval) -> str:
-        return command_line(args, "approve", pending.run_id, "--call", pending.call_id)
+        return command_line(args, *decision_words(pending))
 
     lines = trace_lines(
         trace,

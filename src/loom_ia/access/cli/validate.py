@@ -44,6 +44,9 @@ def _show(desk: "Desk", path: str) -> None:
 
     for label, value in _rows(desk, path):
         show(printable(f"{label:<10} : {value}" if label else f"  {value}"))
+    for name, graph in desk.graphs.items():
+        said = _("{graph} : graph, {count} step(s)", graph=name, count=len(graph.steps))
+        show(printable("  " + said))
     for name, program in desk.programs.items():
         count = len(program.plan.tools)
         model = " → ".join(facts.id for facts in program.plan.chain)
@@ -76,6 +79,8 @@ def _rows(desk: "Desk", path: str) -> "Iterator[tuple[str, str]]":
     yield from (("", _override(override)) for override in desk.loaded.overrides)
     yield _("Models"), _listed(model.id for model in config.models)
     yield _("Agents"), _listed(programs)
+    if desk.graphs:
+        yield _("Graphs"), _listed(desk.graphs)
     yield _("Tools"), _listed(tools)
     yield _("Journal"), _store(events.backend, events.path)
     if files.backend or files.path:

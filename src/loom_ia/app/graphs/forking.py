@@ -8,7 +8,7 @@ from loom_ia.app.graphs.driving import Manner, refused_to_write
 from loom_ia.app.graphs.keeping import WriteFailed
 from loom_ia.app.graphs.order import Order
 from loom_ia.app.graphs.reading import checkpoints, stored
-from loom_ia.app.graphs.resuming import Resumption, found, go_on
+from loom_ia.app.graphs.resuming import Resumption, found, go_on, require_same_graph
 from loom_ia.app.graphs.running import checked_id, require_new
 from loom_ia.core.events.codec import to_line
 from loom_ia.core.events.envelope import Event
@@ -42,6 +42,7 @@ async def fork(order: Order, run_id: RunId, what: Fork, manner: Manner) -> RunRe
     if what.step_budget is not None and what.step_budget < 0:
         raise ValueError(f"step_budget={what.step_budget}: it is not negative")
     source = _folded(kept)
+    require_same_graph(order.graph, source.runs[run_id], source, allow_changed=True)
     started = _started(kept, source, what, run_id)
     log = order.instance.log(new_id)
     await log.catch_up()

@@ -113,10 +113,14 @@ def _left(run: RunState, session: SessionState) -> int | None:
 
 async def state_at(order: Order, run_id: RunId, seq: int) -> Any:
     """Read the state of a run at a place; raises `RunNotFound`, `ValueError` out of the run."""
-    found = [event for event in await stored(order, run_id) if event.run_id == run_id]
+    whole = await stored(order, run_id.split("/")[0])
+    found = [event for event in whole if event.run_id == run_id]
+    if not found:
+        raise RunNotFound("there is no run {run_id} in this store", run_id=run_id)
     graph = graph_of(order.graph, run_id)
-    if not found or not found[0].seq <= seq:
-        raise ValueError(f"seq={seq}: run {run_id} begins at {found[0].seq if found else 'none'}")
+    first, last = found[0].seq, whole[-1].seq
+    if not first <= seq <= last:
+        raise ValueError(f"seq={seq}: run {run_id} is known from {first} to {last}")
     run: RunState | None = None
     for event in found:
         if event.seq > seq:

@@ -95,7 +95,7 @@ async def resume_graph(
             _refuse_unknown(next(iter(said.answers)), run_id)
         await mend(order, log, run)
         return _as_it_is(order, run, log.state)
-    _require_same_graph(order.graph, run, log.state, allow_changed=said.allow_changed)
+    require_same_graph(order.graph, run, log.state, allow_changed=said.allow_changed)
     if _is_told_nothing(order, run, log.state, said):
         await mend(order, log, run)
         return _as_it_is(order, run, log.state)
@@ -216,7 +216,7 @@ def _require_keys(
             checked_key(key)
 
 
-def _require_same_graph(
+def require_same_graph(
     graph: GraphDefinition[Any], run: RunState, state: SessionState, *, allow_changed: bool
 ) -> None:
     """Refuse a run that began under another shape of the graph, or of one below it."""
@@ -245,7 +245,7 @@ def _require_same_graph(
             name = child.header.parent_call_id.split("/")[-2]
             step = _named(graph, name)
             if step is not None and isinstance(step.child, ChildGraph):
-                _require_same_graph(step.child.graph, child, state, allow_changed=allow_changed)
+                require_same_graph(step.child.graph, child, state, allow_changed=allow_changed)
 
 
 def _named(graph: GraphDefinition[Any], name: str) -> Any:
@@ -376,5 +376,7 @@ def _as_it_is(order: Order, run: RunState, state: SessionState) -> RunResult[Any
 __all__ = [
     "Resumption",
     "found",
+    "go_on",
+    "require_same_graph",
     "resume_graph",
 ]

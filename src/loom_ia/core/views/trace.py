@@ -211,6 +211,18 @@ class TraceReader:
         self.run = apply(self.run, event)
         self.session.put(self.run)
         self.last = event.ts
+        if isinstance(payload, GraphRouted):
+            item = RouteItem(source=payload.source, to=payload.to, label=payload.label)
+            self._step().items.append(item)
+        elif isinstance(payload, RunResumed) and isinstance(failed, Failed):
+            kind, error = failed.error_type, failed.error
+            self._step().items.append(FailureItem(error_type=kind, error=error))
+        else:
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
+        """Take what a run did, of an agent or of a graph."""
+        payload = event.payload
         match payload:
             case UserMessage():
                 self.request = payload.message.as_text()
@@ -228,14 +240,8 @@ class TraceReader:
                 | RunFinalizing()
             ):
                 self._step().items.append(_trouble(payload, event.role or ""))
-            case RunResumed() if isinstance(failed, Failed):
-                kind, error = failed.error_type, failed.error
-                self._step().items.append(FailureItem(error_type=kind, error=error))
             case ToolCalled() | ToolCompleted():
                 self._moved(payload)
-            case GraphRouted():
-                item = RouteItem(source=payload.source, to=payload.to, label=payload.label)
-                self._step().items.append(item)
             case ApprovalRequested() | ApprovalGranted() | ApprovalRejected() | ApprovalExpired():
                 self._asked_or_decided(payload, event.ts)
             case _:
@@ -266,7 +272,7 @@ class TraceReader:
         if run is None or last is None:
             raise ValueError("no run begins in these events")
         result: RunResult = run_result(run, self.session)
-        orphans = [call for call in self.asked if call.done and not call.launched]
+        items = (call.item() for call in self.asked if call.done and not call.launched)
         return Trace(
             run_id=run.run_id,
             session_id=run.header.session_id,
@@ -280,7 +286,7 @@ class TraceReader:
             unpriced_calls=run.spent.unpriced,
             request=self.request,
             steps=tuple(step.step() for step in self.steps),
-            orphans=tuple(call.item() for call in orphans),
+            orphans=tuple(item for item in items if isinstance(item, ToolItem)),
             pending=result.pending_approvals,
             below=tuple(reader.trace() for reader in self.below.values()),
             error_type=result.error_type,

@@ -149,6 +149,8 @@ class _Writer:
             tool=pending.tool_name,
             call_id=pending.call_id,
         )
+        if pending.kind == "input":
+            said = f"{said}: {self._text(readable(pending.payload), 4)}"
         return f"{said} — {self._command(pending)}" if self._command else said
 
     def _step(self, step: TraceStep, trace: "Trace") -> Iterator[TraceLine]:
@@ -317,6 +319,8 @@ class _Writer:
             yield self.translate("waits for an answer")
         elif under_way:
             yield self.translate("under way")
+        elif item.outcome is None and item.child_run_id:
+            yield self.translate("its run was not over")
         elif item.outcome is None:
             yield self.translate("its end is not known")
         elif item.outcome == "unknown":
@@ -341,6 +345,8 @@ class _Writer:
             yield self.translate("not started")
         elif under_way:
             yield self.translate("under way")
+        elif item.outcome is None and item.child_run_id:
+            yield self.translate("its run was not over")
         elif item.outcome is None:
             yield self.translate("its end is not known")
         elif item.outcome == "unknown":
