@@ -297,6 +297,9 @@ def test_a_new_field_takes_its_default_and_an_old_one_is_left() -> None:
 class Opaque:
     """A class that no declaration could make storable."""
 
+    def __repr__(self) -> str:  # it names a test, and must be the same in every process
+        return "Opaque()"
+
 
 @dataclass
 class Cell:

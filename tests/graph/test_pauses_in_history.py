@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from loom_ia.graph import Ask, Graph, MemoryStore, StopReason
+from loom_ia.graph import Ask, Graph, MemoryStore, StopReason, fold
 
 
 def asking(phase: Any) -> Graph[dict[str, Any]]:
@@ -47,5 +47,19 @@ async def test_a_fork_at_a_pause_asks_again_or_is_answered(phase: str) -> None:
     again = await graph.fork("r", at=entry.seq, store=store)
     assert [asked.payload for asked in again.interrupts] == ["Which day?"]
     assert again.interrupts[0].id != question.id
-    other = await graph.fork("r", at=entry.seq, input={"ask": "Monday"}, store=store)
+    other = await graph.fork("r", at=entry.seq, input={"day": "Monday"}, store=store)
     assert other.stop is StopReason.COMPLETED
+
+
+async def test_an_input_that_has_the_key_of_the_answer_is_not_put_there_twice() -> None:
+    """In the Go style the mapping is the answer; what it has under `into` is already there."""
+    g: Graph[Any] = Graph("accord")
+    g.add_step("ask", lambda state: Ask("ok?", phase="after", into="accord"))
+    store = MemoryStore()
+    first = await g.run({}, store=store)
+    done = await g.resume(first.run_id, {"accord": True}, store=store)
+    assert done.state == {"accord": True}
+    assert fold(await g.events(first.run_id, store=store)) == done.state
+    other = await g.run({}, store=store)
+    done = await g.resume(other.run_id, answers={other.interrupts[0].id: "oui"}, store=store)
+    assert done.state == {"accord": "oui"}

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, JsonValue
@@ -43,10 +44,15 @@ PriceList: TypeAlias = Callable[[ModelSpec], Pricing | None]
 """Gives the prices of a model, None when it does not know it."""
 
 _NO_FILE: Final = "there is no such file (create a project with `loom init`, or give --config)"
-_NO_FOLDER: Final = (
-    "there is no folder {folder} (create it with a file for each agent, or list them under agents)"
+_NO_FOLDERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "agents": (
+            "there is no folder {folder} (create it with a file for each agent, or list them under "
+            "agents)"
+        ),
+        "graphs": "there is no folder {folder} (create it with a file for each graph)",
+    }
 )
-_NO_GRAPHS_FOLDER: Final = "there is no folder {folder} (create it with a file for each graph)"
 _SUFFIXES: Final = frozenset({".yaml", ".yml"})
 
 
@@ -214,11 +220,10 @@ class _Kind(Generic[Spec]):
     folder: str
     model: type[Spec]
     pattern: Pattern
-    no_folder: str
 
 
-AGENTS: Final = _Kind("agents", "agents_dir", AgentSpec, AGENT, _NO_FOLDER)
-GRAPHS: Final = _Kind("graphs", "graphs_dir", GraphSpec, GRAPH, _NO_GRAPHS_FOLDER)
+AGENTS: Final = _Kind("agents", "agents_dir", AgentSpec, AGENT)
+GRAPHS: Final = _Kind("graphs", "graphs_dir", GraphSpec, GRAPH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +376,7 @@ def _of_folder(
     except FileNotFoundError:
         if not alone or kind.key in root.broken:
             return []
-        problem = source.problem((kind.folder,), kind.no_folder, folder=show(folder))
+        problem = source.problem((kind.folder,), _NO_FOLDERS[kind.key], folder=show(folder))
         return [_Item(Validated(None, (problem,)))]
     except (OSError, ValueError) as error:
         template = "{folder} cannot be read: {reason}"

@@ -173,12 +173,15 @@ class _Folding:
                         path_of(str(payload["call_id"])),
                         str(payload["into"]),
                     )
-            case "approval.granted" if payload.get("question") in self._into:
+            case "approval.granted" if self._is_put(payload):
                 path, key = self._into[str(payload["question"])]
                 change = {"op": "set", "key": key, "value": payload.get("answer")}
                 self._apply_to(path, [change])
             case _:
                 pass
+
+    def _is_put(self, payload: Mapping[str, Any]) -> bool:
+        return payload.get("question") in self._into and not payload.get("merged")
 
     def _apply_to(self, path: str, changes: list[dict[str, Any]]) -> None:
         _apply(self._values.setdefault(path, {}), changes)

@@ -64,11 +64,11 @@ def definition_of(spec: GraphSpec, resolver: Resolver) -> GraphDefinition[Any]:
         version=spec.version,
     )
     for name, step in spec.steps.items():
-        add(graph, name, step, resolver)
+        add_written(graph, name, step, resolver)
     return graph
 
 
-def add(graph: GraphDefinition[Any], name: str, step: AnyStep, resolver: Resolver) -> None:
+def add_written(graph: GraphDefinition[Any], name: str, step: AnyStep, resolver: Resolver) -> None:
     """Add a step as it is described. Raises `ValueError` for a wrong name or option."""
     retry, cache = step.retry, step.cache
     graph.add_step(

@@ -26,7 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(args: argparse.Namespace) -> int:
     """Grant the call."""
     from loom_ia.access.cli.desk import Desk, perform
-
     from loom_ia.app.approvals import NO_ANSWER
 
     edited = None if args.arguments is None else _read(args.arguments)

@@ -82,7 +82,6 @@ async def finished(desk: "Desk", args: argparse.Namespace, result: RunResult[Any
         for interrupt in result.interrupts:
             if not await _asked(desk, result.run_id, interrupt):
                 return tell(result, args, durable=desk.store.durable)
-        await desk.resume(result.run_id)
         result = await desk.graphs.resume(result.run_id, raise_on_error=False)
     return tell(result, args, durable=desk.store.durable)
 
@@ -228,11 +227,11 @@ def as_json(result: RunResult[Any]) -> dict[str, Any]:
 
 def as_state(result: RunResult[Any]) -> dict[str, Any]:
     """Give the state of a result as JSON holds it."""
-    state = result.state
-    if not isinstance(state, Mapping):
-        fields = getattr(state, "model_dump", None)
-        state = fields() if fields is not None else vars(state)
-    return plain(state)
+    state: object = result.state
+    if isinstance(state, Mapping):
+        return plain(state)
+    fields: Any = getattr(state, "model_dump", None)
+    return plain(fields() if fields is not None else vars(state))
 
 
 def _interrupt(interrupt: Interrupt) -> dict[str, Any]:

@@ -48,17 +48,16 @@ def _show(desk: "Desk", path: str) -> None:
         said = _("{graph} : graph, {count} step(s)", graph=name, count=len(graph.steps))
         show(printable("  " + said))
     for name, program in desk.programs.items():
-        count = len(program.plan.tools)
-        model = " → ".join(facts.id for facts in program.plan.chain)
-        show(
-            "  "
-            + _(
-                "{agent} : model {model}, {count} Python tool(s)",
-                agent=name,
-                model=model,
-                count=count,
-            )
+        kinds = [tool.kind for tool in program.plan.tools.values()]
+        graphs = kinds.count("graph")
+        said = _(
+            "{agent} : model {model}, {count} Python tool(s)",
+            agent=name,
+            model=" → ".join(facts.id for facts in program.plan.chain),
+            count=len(kinds) - graphs,
         )
+        more = ", " + _("{count} graph(s)", count=graphs) if graphs else ""
+        show("  " + said + more)
     show()
     warnings = [*_said(desk.warnings), *_without_agent(desk)]
     for line in warnings:

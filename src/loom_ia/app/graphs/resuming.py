@@ -271,7 +271,9 @@ def _answers(
             )
         (asking,) = asked.values()
         _check_given(asking, said.input)
-        return [_fact(order, asking, dict(said.input), said.by, now)]
+        into = asking.inquiry.into if asking.inquiry else ""
+        merged = into in said.input  # it is in its place already
+        return [_fact(order, asking, dict(said.input), said.by, now, merged=merged)]
     facts: list[tuple[RunId, Payload]] = []
     for question, answer in answers.items():
         if question not in asked:
@@ -295,7 +297,7 @@ def _check_given(asking: Asking, given: Mapping[str, Any]) -> None:
 
 
 def _fact(
-    order: Order, asking: Asking, answer: Any, by: str, now: datetime
+    order: Order, asking: Asking, answer: Any, by: str, now: datetime, *, merged: bool = False
 ) -> tuple[RunId, Payload]:
     call, inquiry = asking.call, asking.inquiry
     expires = inquiry.expire_at if inquiry else asking.question and asking.question.expire_at
@@ -314,7 +316,12 @@ def _fact(
             "the answer to question {id} cannot be kept: {reason}", id=asking.id, reason=str(error)
         ) from error
     granted = ApprovalGranted(
-        call_id=call.call_id, tool_name=call.name, by=by, question=inquiry.id, answer=stored
+        call_id=call.call_id,
+        tool_name=call.name,
+        by=by,
+        question=inquiry.id,
+        answer=stored,
+        merged=merged,
     )
     return asking.run.run_id, granted
 

@@ -14,7 +14,7 @@ from loom_ia.graph.definition import GraphDefinition
 from loom_ia.graph.spec import AgentStep, GraphSpec
 from loom_ia.graph.types import Step
 from loom_ia.graph.validation import Problem as Fault
-from loom_ia.graph.written import add, faults
+from loom_ia.graph.written import add_written, faults
 
 
 def check_graphs(project: Project) -> Iterator[Problem]:
@@ -48,7 +48,7 @@ def _shape(graph: WrittenGraph) -> Iterator[Problem]:
     is_whole = True
     for name, step in spec.steps.items():
         try:
-            add(shape, name, step, _NOTHING)
+            add_written(shape, name, step, _NOTHING)
         except ValueError as error:
             is_whole = False
             yield graph.source.problem(("steps", name), "{problem}", problem=str(error))

@@ -105,7 +105,8 @@ class ApprovalRequested(Payload):
 class ApprovalGranted(Payload):
     """Somebody said yes to the call whose `digest` was shown, maybe with other arguments.
 
-    Or he answered what a step asked: `question` is the id of the request, `answer` what he said.
+    Or he answered what a step asked: `question` is the id of the request, `answer` what he said;
+    `merged` tells that it was an input that has its place in the state already.
     """
 
     TYPE = "approval.granted"
@@ -122,13 +123,14 @@ class ApprovalGranted(Payload):
     arguments: JsonObject | None = nullable()
     question: EventId = sparse("")
     answer: JsonValue = nullable()
+    merged: bool = sparse(False)
 
     def facets(self) -> dict[str, Facet]:
         return {"tool_name": self.tool_name, "by": self.by}
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
         if self.question:
-            return run.told(self.call_id, self.question, self.answer)
+            return run.told(self.call_id, self.question, self.answer, put=not self.merged)
         verdict = Granted(self.by, fact.ts)
         return run.granted(self.call_id, verdict, self.digest, self.arguments)
 
@@ -158,7 +160,7 @@ class ApprovalRejected(Payload):
     def evolve(self, run: RunState, fact: Fact) -> RunState:
         if self.question:
             answer: JsonObject = {"approved": False, "reason": self.reason}
-            return run.told(self.call_id, self.question, answer)
+            return run.told(self.call_id, self.question, answer, put=True)
         return run.turned_down(self.call_id, Rejected(self.by, fact.ts, self.reason))
 
 

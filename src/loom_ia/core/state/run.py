@@ -498,14 +498,16 @@ class RunState(Evolving):
             run = run.but(table=(*run.table, call))
         return run.with_call(call.inquired(inquiry))
 
-    def told(self, call_id: CallId, inquiry_id: str, answer: JsonValue) -> "RunState":
-        """Take the answer to an inquiry, and put it where the step said."""
+    def told(
+        self, call_id: CallId, inquiry_id: str, answer: JsonValue, *, put: bool
+    ) -> "RunState":
+        """Take the answer to an inquiry, and `put` it where the step said."""
         call = self.call(call_id)
         asked = next((i for i in call.inquiries if i.id == inquiry_id), None) if call else None
         if call is None or asked is None or not asked.is_open:
             return self
         run = self.with_call(call.told(inquiry_id, answer))
-        if not asked.into or run.flow is None:
+        if not put or not asked.into or run.flow is None:
             return run
         change = Change.of("set", asked.into, answer)
         return run.but(flow=run.flow.changed(call_id, (change,)))
