@@ -42,11 +42,13 @@ def messages(src: Path) -> Found:
     speakers: dict[str, int] = {}
     for tree in modules.values():
         speakers |= _with_template(tree)
-    speakers = speakers | _errors(modules.values()) | _OURS
+    errors = _errors(modules.values()) | _OURS
     found = Found()
     for file, tree in modules.items():
         place = file.relative_to(src.parent).as_posix()
-        _Module(tree, place, speakers | _inner(tree), found).search()
+        known = {name: at for name, at in speakers.items() if name not in _own(tree)}
+        known |= _with_template(tree) | errors | _inner(tree)
+        _Module(tree, place, known, found).search()
     return found
 
 
@@ -103,6 +105,12 @@ def _field_template(node: ast.ClassDef) -> dict[str, int]:
             case _:
                 pass
     return {}
+
+
+def _own(tree: ast.Module) -> set[str]:
+    """Give the names that a module defines itself, and which hide those of the others."""
+    kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name for node in ast.walk(tree) if isinstance(node, kinds)} - {"__init__"}
 
 
 def _inner(tree: ast.Module) -> dict[str, int]:

@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 from loom_ia.agents import AgentSpec
 from loom_ia.config.root import LoomConfig
 from loom_ia.core.model import ModelSpec
+from loom_ia.graph.spec import GraphSpec
 from scripts.pages.fields import bounds_text, default_text, models_in, type_text
 from scripts.pages.markdown import block, code, page, table
 from scripts.pages.meanings import MEANINGS, SECTIONS, keys
@@ -17,6 +18,13 @@ _WORDS = {
     LoomConfig: ("The root", "`loom.yaml`, or `LoomConfig` in Python."),
     ModelSpec: ("A model", "One item of `models`, or `ModelSpec` in Python."),
     AgentSpec: ("An agent", "One file of `agents_dir`, or `AgentSpec` in Python."),
+    GraphSpec: (
+        "A graph",
+        "One file of `graphs_dir`, or `GraphSpec` of `loom_ia.graph.spec` in Python. A key that "
+        "only steps of one kind have is followed by the kind. An expression has keys of the state "
+        "(`state` is the whole of it), literals, comparisons, `and`, `or`, `not`, `in`, `+ - * / "
+        "%`, subscripts by a constant and `len(…)`; a key that is missing is an error.",
+    ),
 }
 
 _PROFILES = (
@@ -77,8 +85,8 @@ _VARIABLES = (
 _EDITORS = (
     "## In an editor",
     (
-        "`loom schema` prints the JSON Schema of `loom.yaml`, and `loom schema --agent` the one "
-        "of an agent's file. The first line of the project that `loom init` writes names it, for "
+        "`loom schema` prints the JSON Schema of `loom.yaml`, `loom schema --agent` the one of an "
+        "agent's file, and `loom schema --graph` the one of a graph's. The first line of the project that `loom init` writes names it, for "
         "the editors that complete and check YAML; make the file once, and again after an "
         "upgrade:"
     ),
@@ -95,7 +103,7 @@ def text() -> str:
     sections = [part for model in SECTIONS for part in _section(model)]
     return page(
         "Configuration",
-        "A project is `loom.yaml`, one file for each agent, and the prompts. The same classes "
+        "A project is `loom.yaml`, one file for each agent and each graph, and the prompts. The same classes "
         "describe it in Python. Reading is strict: an unknown key is an error, a value is not "
         "converted, and everything that is wrong is said at once, each with its file and its "
         "line. Paths are relative to the folder of `loom.yaml`.",
@@ -128,8 +136,9 @@ def _type(field: FieldInfo) -> str:
     inner = next(models_in(field.annotation), None)
     text = type_text(field.annotation)
     if inner is not None:
-        is_list = get_origin(field.annotation) is tuple
-        text = "list of mappings" if is_list else "mapping"
+        origin = get_origin(field.annotation)
+        text = "list of mappings" if origin is tuple else "mapping"
+        text = "mapping of mappings" if origin is dict else text
         text += " or `null`" if type(None) in getattr(field.annotation, "__args__", ()) else ""
     bounds = bounds_text(field)
     return f"{text}, {bounds}" if bounds else text

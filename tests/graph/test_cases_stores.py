@@ -728,8 +728,8 @@ async def test_a_write_that_failed_and_was_done_all_the_same() -> None:
                 async def __aenter__(self) -> Any:
                     return await inner.__aenter__()
 
-                async def __aexit__(self, *error: Any) -> None:
-                    await inner.__aexit__(*error)
+                async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+                    await inner.__aexit__(kind, error, trace)
                     if len(failed) < 2:
                         failed.append("late")
                         raise TimeoutError("no answer")

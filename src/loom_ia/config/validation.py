@@ -252,12 +252,12 @@ def _wrong_value(error: ErrorDetails, pattern: Pattern) -> tuple[str, dict[str, 
         return _NOT_A_TOOL, {**params, "name": value}
     elif kind == "string_pattern_mismatch" and pattern[-1] in _PATTERNS_TOLD:
         return _PATTERNS_TOLD[pattern[-1]], {}
+    elif kind == "string_type" and pattern[-1:] == ("then",):
+        return _NO_ROUTE, params
     elif kind == "string_type" and isinstance(value, int | float):
         return _QUOTE, params
     elif kind == "bool_type" and isinstance(value, str):
         return _BOOLEAN, params
-    elif kind == "string_type" and pattern[-1:] == ("then",):
-        return _NO_ROUTE, params
     if kind in _EXPECTED:
         return _EXPECTED[kind], params
     return "{problem}", {"problem": error["msg"]}

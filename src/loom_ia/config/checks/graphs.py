@@ -1,11 +1,12 @@
 """A graph that is written holds together: its texts can be read, its steps lead somewhere."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from loom_ia.config.document import KeyPath
 from loom_ia.config.project import Project, WrittenGraph
-from loom_ia.core.errors import ConfigError, Problem
+from loom_ia.core.errors import Problem
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.tooling import ToolSpec
@@ -27,9 +28,16 @@ def check_graphs(project: Project) -> Iterator[Problem]:
         yield from _agents(graph, names)
         found = list(faults(graph.spec))
         for path, problem in found:
-            yield from graph.source.situate(path, ConfigError([problem]))
+            yield _placed(graph, path, problem)
         if not found:
             yield from _shape(graph)
+
+
+def _placed(graph: WrittenGraph, path: KeyPath, problem: Problem) -> Problem:
+    """Give the fault of a text its place; `problem` has the line in the text, if it knows it."""
+    source, line = graph.source, problem.line
+    place = source.line(path) if line is None else source.text_line(path, line)
+    return replace(problem, file=source.file, line=place, path=source.text(path))
 
 
 def _agents(graph: WrittenGraph, names: set[str]) -> Iterator[Problem]:

@@ -31,6 +31,7 @@ from loom_ia.core.decide.limits import exhausted, steps_left
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.graph import GraphRouted
 from loom_ia.core.events.tool import ToolCalled
+from loom_ia.core.ids import CallId
 from loom_ia.core.model.messages import Message
 from loom_ia.core.plan import GraphPlan
 from loom_ia.core.state.calls import Call
@@ -44,8 +45,12 @@ NO_FALLBACK: Final = frozenset({"Blocked", "BudgetExhausted", "UnknownEffect"})
 
 @dataclass(slots=True)
 class _Findings:
-    """What was found on the lines. `places` has how many items of a list may still be launched."""
+    """What was found on the lines. `places` has how many items of a list may still be launched.
 
+    `calls` has what is on the table by id: a run may have thousands of lines.
+    """
+
+    calls: dict[CallId, Call] = field(default_factory=dict[CallId, Call])
     facts: list[Payload] = field(default_factory=list[Payload])
     called: list[ToolCalled] = field(default_factory=list[ToolCalled])
     effect: Effect | None = None
@@ -64,7 +69,7 @@ def decide_graph(view: RunView, plan: GraphPlan, now: datetime) -> Move:
         return Finished()
     if not run.understood or flow is None:  # a fact of a newer version: only read it
         return Wait(None)
-    found = _Findings()
+    found = _Findings({call.call_id: call for call in run.table})
     found.running = [call for call in run.table if _is_running(call, view, plan, now)]
     if is_out_of_time(run, plan.timeout, now):
         found.failure = _failed(
@@ -73,6 +78,8 @@ def decide_graph(view: RunView, plan: GraphPlan, now: datetime) -> Move:
     else:
         late = _too_late(flow)
         for line in flow.lines.values():
+            if line.stage == "ended" or (line.stage == "due" and not _has_place(line, flow, found)):
+                continue
             if not late or not f"{line.path}/".startswith(late):
                 _advance(line, view, flow, plan, now, found)
     if found.failure is not None:
@@ -128,14 +135,12 @@ def _advance(
 
 
 def _start(line: Line, view: RunView, flow: Flow, plan: GraphPlan, found: _Findings) -> None:
-    """Call the step that is due: limits first, then the hooks, then the call."""
+    """Call the step that is due and has a place: limits first, then the hooks, then the call."""
     run = view.run
     call_id, _ = flow.next_call(line)
-    asked = run.call(call_id)
+    asked = found.calls.get(call_id)
     if asked is not None and asked.awaits_answer:
         found.held.append(asked)
-        return
-    if not _has_place(line, flow, found):
         return
     if found.failure is None:
         found.failure = _limit(line, view, flow, plan, found.starting)
@@ -192,7 +197,7 @@ def _follow(
 ) -> None:
     """Go on with the step that was called: it runs, waits, is tried again, or failed."""
     run = view.run
-    call = run.call(line.call_id)
+    call = found.calls.get(line.call_id)
     if call is None or _is_running(call, view, plan, now):
         return
     if call.open_inquiries:
@@ -241,14 +246,17 @@ def _take_over(line: Line, call: Call, run: RunState, plan: GraphPlan, found: _F
 def _leave(line: Line, view: RunView, plan: GraphPlan, found: _Findings) -> None:
     """Go on from a step that ended: what it asked is answered, hooks let it pass, it is routed."""
     run = view.run
-    call = run.call(line.call_id)
+    item = _item_of(line, run)
+    if item is None and found.effect is not None:  # one at a time, and this line keeps
+        return
+    call = found.calls.get(line.call_id)
     if call is not None and call.awaits_answer:
         found.held.append(call)
         return
     if line.call_id and line.reviewed < plan.after:
         found.effect = found.effect or Review(line, line.call_id, after=True)
         return
-    if _item_of(line, run) is not None:
+    if item is not None:
         found.facts.append(_routed(line, run, source=(line.step,), ended=True))
         return
     found.effect = found.effect or Route(line)
