@@ -14,17 +14,18 @@ from scripts.pages.fields import bounds_text, default_text, models_in, type_text
 from scripts.pages.markdown import block, code, page, table
 from scripts.pages.meanings import MEANINGS, SECTIONS, keys
 
+_GRAPH = (
+    "One file of `graphs_dir`, or `GraphSpec` of `loom_ia.graph.spec` in Python. A key that only "
+    "steps of one kind have is followed by the kind. An expression has keys of the state (`state` "
+    "is the whole of it), literals, comparisons, `and`, `or`, `not`, `in`, `+ - * / %`, subscripts "
+    "by a constant and `len(…)`; a key that is missing is an error. A graph that is built in "
+    "Python is one of the instance once a module of `imports` has it, or it is registered."
+)
 _WORDS = {
     LoomConfig: ("The root", "`loom.yaml`, or `LoomConfig` in Python."),
     ModelSpec: ("A model", "One item of `models`, or `ModelSpec` in Python."),
     AgentSpec: ("An agent", "One file of `agents_dir`, or `AgentSpec` in Python."),
-    GraphSpec: (
-        "A graph",
-        "One file of `graphs_dir`, or `GraphSpec` of `loom_ia.graph.spec` in Python. A key that "
-        "only steps of one kind have is followed by the kind. An expression has keys of the state "
-        "(`state` is the whole of it), literals, comparisons, `and`, `or`, `not`, `in`, `+ - * / "
-        "%`, subscripts by a constant and `len(…)`; a key that is missing is an error.",
-    ),
+    GraphSpec: ("A graph", _GRAPH),
 }
 
 _PROFILES = (
@@ -86,8 +87,9 @@ _EDITORS = (
     "## In an editor",
     (
         "`loom schema` prints the JSON Schema of `loom.yaml`, `loom schema --agent` the one of an "
-        "agent's file, and `loom schema --graph` the one of a graph's. The first line of the project that `loom init` writes names it, for "
-        "the editors that complete and check YAML; make the file once, and again after an "
+        "agent's file, and `loom schema --graph` the one of a graph's. The first line of the "
+        "project that `loom init` writes names it, for the editors that complete and check YAML; "
+        "make the file once, and again after an "
         "upgrade:"
     ),
     block("$ loom schema > loom.schema.json", "console"),
@@ -103,10 +105,10 @@ def text() -> str:
     sections = [part for model in SECTIONS for part in _section(model)]
     return page(
         "Configuration",
-        "A project is `loom.yaml`, one file for each agent and each graph, and the prompts. The same classes "
-        "describe it in Python. Reading is strict: an unknown key is an error, a value is not "
-        "converted, and everything that is wrong is said at once, each with its file and its "
-        "line. Paths are relative to the folder of `loom.yaml`.",
+        "A project is `loom.yaml`, one file for each agent and each graph, and the prompts. The "
+        "same classes describe it in Python. Reading is strict: an unknown key is an error, a "
+        "value is not converted, and everything that is wrong is said at once, each with its "
+        "file and its line. Paths are relative to the folder of `loom.yaml`.",
         *sections,
         *_PROFILES,
         *_VARIABLES,

@@ -82,6 +82,7 @@ GOLDEN: dict[str, Callable[[], str]] = {
     "shapes.schema.json": _shapes,
     "config.schema.json": lambda: _loom("schema"),
     "agent.schema.json": lambda: _loom("schema", "--agent"),
+    "graph.schema.json": lambda: _loom("schema", "--graph"),
     "help.txt": _help,
 }
 

@@ -17,6 +17,8 @@ from loom_ia.graph import (
     MaxIterationsExceeded,
     MemoryStore,
     MergeConflict,
+    NotSerializable,
+    ReservedKey,
     Retry,
     RouteError,
     RunNotFound,
@@ -1139,3 +1141,16 @@ async def test_the_fold_of_every_prefix_is_the_state_there() -> None:
     state = fold(events)
     assert state["scores"] == [1, 2]
     assert state["b"] == 5
+
+
+@pytest.mark.parametrize("sent", [{"__x": 1}, {1: 2}])
+async def test_a_send_has_keys_of_a_state(sent: Any) -> None:
+    """A reserved key and a key that is no text are refused in the input of a branch too."""
+    g: Graph[Any] = Graph("g", "split")
+    g.add_step("split", lambda state: None, then=lambda state: [Send("each", sent)])
+    g.add_step("each", lambda state: None)
+    with pytest.raises(RouteError):
+        await g.run({})
+    g.add_step("split", lambda state: Goto([Send("each", sent)]), replace=True)
+    with pytest.raises((ReservedKey, NotSerializable)):
+        await g.run({})

@@ -21,6 +21,7 @@ from loom_ia.graph import (
     Message,
     NotResumable,
     Retry,
+    RunError,
     RunResult,
     StepBudget,
     StepFailed,
@@ -1054,3 +1055,23 @@ async def test_an_ask_of_a_child_that_puts_its_answer_in_its_state() -> None:
     first = await g.run({}, store=store, run_id="r")
     result = await g.resume("r", answers={first.interrupts[0].id: "Ada"}, store=store)
     assert result.state == {"who": "Ada"}
+
+
+async def test_what_is_no_mapping_is_told() -> None:
+    """What `outputs` or `on_yield` gives, and is no mapping, fails the step in plain words."""
+    wrong: Any = lambda given: 5  # noqa: E731
+    child = alone("child", lambda state: Ask("who?"))
+    plain = alone("child", lambda state: None)
+    for step in (subgraph(child, on_yield=wrong), subgraph(plain, outputs=wrong)):
+        g = Graph[Any]("above").add_step("sub", step)
+        with pytest.raises(RunError, match="the graph child as a step gave a value of type int"):
+            await g.run({})
+
+
+async def test_a_graph_that_calls_itself_for_ever_is_told() -> None:
+    """Its depth is bounded before the stack of the interpreter is, and the error says so."""
+    g: Graph[Any] = Graph("endless")
+    g.add_step("again", g.as_step(), then=END)
+    result = await g.run(raise_on_error=False)
+    assert result.stop is StopReason.ERROR
+    assert "50 is the most" in str(result.error)

@@ -363,6 +363,23 @@ async def test_keys_of_effects_and_questions_are_apart() -> None:
     assert (await graph.run(approver=lambda asked: 2)).state == {"x": [1, 2]}
 
 
+@pytest.mark.parametrize("options", [{"side_effects": "ireversible"}, {"idempotent": "yes"}])
+async def test_a_wrong_option_of_an_effect_is_refused_at_the_call(options: dict[str, Any]) -> None:
+    """An effect with an option that means nothing is not made, and the error names the option."""
+    graph: Flow = Graph("wrong")
+    made: list[int] = []
+
+    @graph.step()
+    async def work(state: State, ctx: Any) -> None:
+        await ctx.effect("send", lambda: made.append(1), **options)
+
+    with pytest.raises(StepFailed) as caught:
+        await graph.run()
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert next(iter(options)) in str(caught.value.__cause__)
+    assert made == []
+
+
 @pytest.mark.parametrize("what", ["effect", "interrupt"])
 async def test_a_key_is_used_once(what: str) -> None:
     """A second use of a key in one execution is a mistake of the step."""

@@ -181,6 +181,19 @@ async def test_a_refusal_of_a_hook_keeps_its_meaning() -> None:
         assert isinstance(caught.value.__cause__, Refused)
 
 
+async def test_a_refusal_of_a_hook_whose_update_cannot_be_written() -> None:
+    """The hook is what failed, and the run ends with a result."""
+    g = chain("a")
+
+    def refuse(step: str, s: State) -> None:
+        raise Refused("closed", update={"__x": 1})
+
+    g.before(refuse)
+    with pytest.raises(HookAborted) as caught:
+        await g.run()
+    assert caught.value.result.stop is StopReason.HOOK_ABORT
+
+
 async def test_a_budget_of_a_hook_keeps_its_meaning() -> None:
     """BudgetExhausted stops the run as its budget."""
     g = chain("a")

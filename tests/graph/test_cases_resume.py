@@ -867,6 +867,43 @@ async def test_an_answer_must_fit_its_schema() -> None:
         assert seen == [read]
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"pattern": "^(a+)+$"},
+        {"$ref": "#/$defs/nothing"},
+        {"$ref": "http://127.0.0.1:9/schema"},
+        {"$defs": {"x": {"$ref": "#/$defs/x"}}, "$ref": "#/$defs/x"},
+    ],
+    ids=["catastrophic", "nowhere", "elsewhere", "itself"],
+)
+async def test_a_schema_that_harms_only_refuses_the_answer(schema: dict[str, Any]) -> None:
+    """A pattern that backtracks costs no time, and a `$ref` that cannot be followed is told."""
+    g: Graph[Any] = Graph("g").add_step("s", lambda s: Ask("?", schema=schema))
+    store = MemoryStore()
+    (ask,) = (await g.run(store=store, run_id="r")).interrupts
+    before = await journal(g, store)
+    with pytest.raises(InvalidAnswer):
+        await g.resume("r", store=store, answers={ask.id: "a" * 100 + "!"})
+    assert await journal(g, store) == before
+
+
+async def test_questions_asked_in_a_task_group() -> None:
+    """Tasks of one group may each ask: their questions pause the step together."""
+
+    async def step(s: State, ctx: StepContext) -> dict[str, Any]:
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(ctx.interrupt("?", key=key)) for key in ("a", "b")]
+        return {"said": [task.result() for task in asked]}
+
+    g: Graph[Any] = Graph("g").add_step("s", step)
+    store = MemoryStore()
+    paused = await g.run(store=store, run_id="r")
+    assert [question.key for question in paused.interrupts] == ["a", "b"]
+    answers = {question.id: question.key.upper() for question in paused.interrupts}
+    assert (await g.resume("r", store=store, answers=answers)).state["said"] == ["A", "B"]
+
+
 async def test_one_wrong_answer_refuses_all() -> None:
     """Of several answers given at once none is taken when one cannot be."""
     counted, store = Counted(), MemoryStore()

@@ -531,6 +531,22 @@ async def test_w20_a_refusal_of_a_step() -> None:
     assert (result.last_step, result.steps) == ("a", 1)
 
 
+async def test_a_refusal_whose_update_cannot_be_written_fails_its_step() -> None:
+    """What a refusal would write is a delta like another: its fault ends the run with a result."""
+    wrong: list[tuple[Any, type[RunError]]] = [
+        ({"__x": 1}, ReservedKey),
+        ({"x": float("nan")}, NotSerializable),
+        (5, StepFailed),
+    ]
+    for update, kind in wrong:
+        store = MemoryStore()
+        g: Graph[Any] = Graph("g").add_step("a", fails(Refused("no", update=update)))
+        with pytest.raises(kind) as caught:
+            await g.run(store=store, run_id="r")
+        assert caught.value.result.failed_step == "a"
+        assert (await g.events("r", store=store))[-1].type == "run.failed"
+
+
 async def test_a_run_that_takes_too_long() -> None:
     """The step is cut, the run stops by its own limit, and a resume has time again."""
     store, cut = MemoryStore(), list[bool]()

@@ -4,6 +4,8 @@ import asyncio
 import json
 import logging
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from loom_ia.graph import (
     Durability,
     Graph,
     GraphChanged,
+    KeyNotFound,
     MemoryStore,
     RunExists,
     RunLocked,
@@ -717,24 +720,17 @@ async def test_best_effort_writes_what_it_kept_before_the_next() -> None:
 
 async def test_a_write_that_failed_and_was_done_all_the_same() -> None:
     """Under best effort, a batch that landed before its failure is not written twice."""
-    store, failed = Five(), list[str]()
+    failed: list[str] = []
     graph = counting(4, durability=Durability.BEST_EFFORT)
 
     class Late(Five):
-        def tx(self) -> Any:
-            inner = super().tx()
-
-            class Leaving:
-                async def __aenter__(self) -> Any:
-                    return await inner.__aenter__()
-
-                async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
-                    await inner.__aexit__(kind, error, trace)
-                    if len(failed) < 2:
-                        failed.append("late")
-                        raise TimeoutError("no answer")
-
-            return Leaving()
+        @asynccontextmanager
+        async def tx(self) -> AsyncIterator[Any]:
+            async with super().tx() as inner:
+                yield inner
+            if len(failed) < 2:
+                failed.append("late")
+                raise TimeoutError("no answer")
 
     store = Late()
     result = await graph.run(store=store, run_id="run")
@@ -804,3 +800,18 @@ async def test_a_failed_run_says_what_it_stood_on() -> None:
     with pytest.raises(StepFailed) as caught:
         await graph.run(store=store, run_id="run")
     assert caught.value.result.state == (await checkpoint(store, "failing", "run"))["state"]
+
+
+async def test_a_store_may_say_that_a_key_is_missing_with_no_text() -> None:
+    """`raise KeyNotFound` is enough in a store of somebody else's."""
+    store, graph = Five(), Graph[State]("bare")
+    graph.add_step("a", lambda state: {"a": 1})
+
+    def trouble(what: str, ns: str, key: str) -> None:
+        if what == "get" and (ns, key) not in store.values:
+            raise KeyNotFound
+
+    store.trouble = trouble
+    assert (await graph.run(store=store, run_id="run")).state == {"a": 1}
+    with pytest.raises(RunNotFound):
+        await graph.resume("other", store=store)

@@ -54,6 +54,9 @@ class LoomError(Exception):
     def __str__(self) -> str:
         return self.template.format_map(self.params) if self.params else self.template
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -233,7 +236,12 @@ class StoreError(OutsideError):
 
 
 class KeyNotFound(StoreError, KeyError):
-    """Nothing is kept under that key of that namespace."""
+    """Nothing is kept under that key of that namespace; a store may raise it with no text."""
+
+    def __init__(
+        self, template: str = "nothing is kept under that key", /, **params: object
+    ) -> None:
+        super().__init__(template, **params)
 
     __str__ = LoomError.__str__
 

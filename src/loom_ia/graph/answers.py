@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, cast, is_typeddict
 
 from loom_ia.core.json import JsonObject, JsonValue
+from loom_ia.core.schema import first_fault
 from loom_ia.graph.errors import InvalidAnswer
 
 
@@ -59,10 +60,7 @@ def check_answer(answer: object, schema: JsonValue, *, question: str) -> None:
     """Raise `InvalidAnswer`, naming the place, when an answer does not fit its schema."""
     if schema is None:
         return
-    from jsonschema import Draft202012Validator
-
-    validator: Any = Draft202012Validator(cast("JsonObject", schema))
-    first = next(iter(validator.iter_errors(answer)), None)
+    first = first_fault(answer, cast("JsonObject", schema))
     if first is not None:
         place = ".".join(str(part) for part in first.absolute_path) or "the answer"
         raise InvalidAnswer(

@@ -8,7 +8,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from loom_ia.core.errors import InternalError, told
 from loom_ia.core.ids import CallId
@@ -26,6 +26,7 @@ from loom_ia.graph.answers import schema_of
 from loom_ia.graph.appended import Appended
 from loom_ia.graph.budget import StepBudget
 from loom_ia.graph.caching import Kept
+from loom_ia.graph.combine import checked_key
 from loom_ia.graph.definition import GraphDefinition
 from loom_ia.graph.delegates import delegate_of
 from loom_ia.graph.protocol import understood
@@ -35,6 +36,10 @@ from loom_ia.graph.step_definition import StepDefinition
 from loom_ia.graph.types import DELETE, Ask, Goto, Refused, Send
 
 Approver = Callable[[RunState, Call, Inquiry | None], Any]
+
+
+_ENDS: Final = (Exception, asyncio.CancelledError, Paused)
+"""What ends a step; anything else that it raises is an order to this process."""
 
 
 @dataclass(slots=True)
@@ -78,8 +83,10 @@ class GraphBindings:
             end = self._end(given, view, line)
             if kept is not None and not end.questions:
                 await kept.keep(view, given)
-        except (Exception, asyncio.CancelledError, Paused) as error:
+        except (*_ENDS, BaseExceptionGroup) as error:
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise
+            if isinstance(error, BaseExceptionGroup) and error.split(_ENDS)[1] is not None:
                 raise
             if context is not None:
                 _require_written(context)
@@ -170,7 +177,7 @@ class GraphBindings:
         text = storable_text(told(error))
         match error:
             case Refused():
-                return self._refused(error, line)
+                return self._refused(error, step, call, line)
             case errors.BudgetExhausted():
                 return Fault("BudgetExhausted", storable_text(str(error)), cause=error)
             case errors.UnknownEffect():
@@ -191,10 +198,11 @@ class GraphBindings:
                 return Fault("UnknownEffect", text, cause=error, is_unknown=True)
         return Fault("StepFailed", text, cause=error, retry_in=step.retry_in(error, call.attempt))
 
-    def _refused(self, error: Refused, line: Line) -> Fault:
-        changes: tuple[Change, ...] = ()
-        if error.update:
-            changes = self.changes(line, error.update)
+    def _refused(self, error: Refused, step: StepDefinition, call: Call, line: Line) -> Fault:
+        try:
+            changes = self._done(error.update, None, line).changes
+        except Exception as problem:  # noqa: BLE001 -- a delta that cannot be written fails the step
+            return self._fault(problem, step, call, line)
         return Fault("Blocked", storable_text(error.reason), cause=error, changes=changes)
 
     # -- routes -----------------------------------------------------------------------------------
@@ -237,7 +245,7 @@ class GraphBindings:
         if not isinstance(target, Send):
             return {}
         codec = self.graph.state_type.codec
-        return {key: codec.to_json(value, key) for key, value in target.input.items()}
+        return {checked_key(key): codec.to_json(value, key) for key, value in target.input.items()}
 
     def _spread(self, router: FanOut, sends: Sequence[Send], line: Line) -> Routing | Fault:
         if router.step not in self.graph.steps:
@@ -251,7 +259,8 @@ class GraphBindings:
         stored: list[JsonValue] = []
         for one in normalised(target):
             if isinstance(one, Send):
-                stored.append({"step": one.step, "input": codec.to_json(dict(one.input), one.step)})
+                sent = {checked_key(key): value for key, value in one.input.items()}
+                stored.append({"step": one.step, "input": codec.to_json(sent, one.step)})
             else:
                 stored.append(one)
         return stored

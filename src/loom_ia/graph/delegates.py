@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 Causes = Mapping[tuple[RunId, str], BaseException]
 
+MAX_DEPTH: Final = 50
+"""How many graphs may stand below one another: each takes of the stack of the interpreter."""
+
 _NONE: Final = Hooks()
 
 
@@ -100,6 +103,14 @@ class _GraphBelow:
 
     async def opening(self, call: Call, caller: RunState) -> tuple[RunStarted, tuple[Payload, ...]]:
         child = self._child.graph
+        if caller.header.depth >= MAX_DEPTH:
+            raise errors.InvalidGraph(
+                "graph {graph!r} would be run {depth} graphs below the first one, and {most} is "
+                "the most: end what calls itself earlier, or write it as a loop of steps",
+                graph=child.name,
+                depth=caller.header.depth + 1,
+                most=MAX_DEPTH,
+            )
         child.require_valid()
         flow = caller.flow or Flow({}, {})
         line = flow.lines[path_of(call.call_id)]
@@ -221,7 +232,15 @@ class _GraphBelow:
         except Exception as error:  # noqa: BLE001 -- code of the user, whose fault fails the step
             return _fault_of(error)
 
-    def _done(self, delta: Mapping[str, Any] | None, call: Call, caller: RunState) -> Done:
+    def _done(self, given: Any, call: Call, caller: RunState) -> Done:
+        if given is not None and not isinstance(given, Mapping):
+            raise errors.DeltaError(
+                "the graph {graph} as a step gave a value of type {type}: outputs= and on_yield="
+                " give a mapping of what changes, or None",
+                graph=self._child.graph.name,
+                type=type(given).__name__,
+            )
+        delta = cast("Mapping[str, Any]", given)
         if not delta:
             return Done()
         flow = caller.flow or Flow({}, {})

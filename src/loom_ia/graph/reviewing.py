@@ -99,7 +99,10 @@ async def _said(
 def _fault(error: BaseException, bindings: "GraphBindings", line: Line) -> Fault:
     match error:
         case Refused():
-            update = bindings.changes(line, error.update) if error.update else ()
+            try:
+                update = bindings.changes(line, error.update) if error.update else ()
+            except Exception as problem:  # noqa: BLE001 -- what a hook writes fails the hook
+                return Fault("HookAborted", storable_text(told(problem)), cause=problem)
             return Fault("Blocked", storable_text(error.reason), cause=error, changes=update)
         case errors.BudgetExhausted():
             return Fault("BudgetExhausted", storable_text(str(error)), cause=error)

@@ -116,6 +116,7 @@ class Execution:
         idempotent: bool = False,
     ) -> Any:
         """Call `fn` unless what it gave is recorded: see `StepContext`."""
+        _require_effect(self.step, key, side_effects, idempotent)
         position = self._ask(f"e:{key}", key)
         known = self._work.call.effect(key)
         if known is not None and known.done:
@@ -286,6 +287,21 @@ class Execution:
         )
         unknown.key, unknown.step = key, self.step
         raise unknown
+
+
+def _require_effect(step: str, key: str, side_effects: object, idempotent: object) -> None:
+    """Refuse the first option of an effect whose value is not accepted, naming those that are."""
+    for option, value, is_right, known in (
+        (
+            "side_effects",
+            side_effects,
+            side_effects in ("none", "reversible", "irreversible"),
+            "'none', 'reversible' or 'irreversible'",
+        ),
+        ("idempotent", idempotent, isinstance(idempotent, bool), "True or False"),
+    ):
+        if not is_right:
+            raise ValueError(f"step {step}, effect({key!r}, {option}={value!r}): it is {known}")
 
 
 def last_answered(inquiries: tuple[Inquiry, ...]) -> Inquiry | None:

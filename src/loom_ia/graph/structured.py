@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from loom_ia.core.json import JsonObject
+from loom_ia.core.schema import first_fault
 from loom_ia.graph.errors import InvalidAnswer, InvalidGraph
 
 
@@ -61,10 +62,9 @@ def _of_schema(schema: JsonObject) -> Shape:
         raise InvalidGraph(
             "output_schema is not a JSON Schema: {reason}", reason=error.message
         ) from error
-    validator: Any = Draft202012Validator(schema)
 
     def check(value: Any) -> Any:
-        fault = next(iter(validator.iter_errors(value)), None)
+        fault = first_fault(value, schema)
         if fault is not None:
             raise ValueError(f"{fault.json_path}: {fault.message}")
         return value

@@ -77,8 +77,10 @@ def decide_graph(view: RunView, plan: GraphPlan, now: datetime) -> Move:
         )
     else:
         late = _too_late(flow)
-        for line in flow.lines.values():
-            if line.stage == "ended" or (line.stage == "due" and not _has_place(line, flow, found)):
+        places = found.places
+        for path, line in flow.lines.items():
+            stage = line.stage  # most lines of a long list are over, or wait for a place
+            if stage == "ended" or (stage == "due" and places.get(path.rpartition("/")[0], 1) <= 0):
                 continue
             if not late or not f"{line.path}/".startswith(late):
                 _advance(line, view, flow, plan, now, found)
@@ -135,12 +137,14 @@ def _advance(
 
 
 def _start(line: Line, view: RunView, flow: Flow, plan: GraphPlan, found: _Findings) -> None:
-    """Call the step that is due and has a place: limits first, then the hooks, then the call."""
+    """Call the step that is due: limits first, then the hooks, then the call."""
     run = view.run
     call_id, _ = flow.next_call(line)
     asked = found.calls.get(call_id)
     if asked is not None and asked.awaits_answer:
         found.held.append(asked)
+        return
+    if not _has_place(line, flow, found):
         return
     if found.failure is None:
         found.failure = _limit(line, view, flow, plan, found.starting)

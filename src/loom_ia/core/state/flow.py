@@ -139,9 +139,11 @@ class Flow(Evolving):
 
     def can_meet(self, line: Line) -> bool:
         """Whether the branches of a line that is split are where it goes on from them."""
-        if all(branch.stage == "ended" for branch in self._branches(line)):
+        # The last ones begin last, so that one which is on its way is found at once.
+        paths = (line.branch_path(index) for index in reversed(range(line.branches)))
+        if all(path not in self.lines or self.lines[path].stage == "ended" for path in paths):
             return True
-        if line.mapped is not None:
+        if line.mapped is not None or all(join == "all" for join in self.joins.values()):
             return False
         branches = self._branches(line)
         arrived = [branch.ended_at for branch in branches if branch.stage == "ended"]
