@@ -1540,3 +1540,21 @@ async def test_one_graph_may_use_overwrite() -> None:
     """The merge that is the default, said aloud."""
     g: Graph[Any] = Graph("g", merge={"x": overwrite}).add_step("a", puts(x=2))
     assert (await g.run({"x": 1})).state == {"x": 2}
+
+
+async def test_steps_that_never_await_do_not_hold_up_the_others() -> None:
+    """A loop of steps without an await lets the other tasks run, and is stopped at once."""
+    graph: Graph[dict[str, Any]] = Graph("busy", max_iterations=5000)
+    done: list[int] = []
+
+    async def count(state: Any) -> None:
+        done.append(1)
+
+    graph.add_step("count", count, then="count")
+    run = asyncio.create_task(graph.run())
+    while len(done) < 3:
+        await asyncio.sleep(0)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert len(done) < 10

@@ -36,6 +36,7 @@ async def run_steps(effect: RunSteps, context: EffectContext) -> None:
     calls = effect.calls
     if len(calls) == 1 and not flight and effect.until is None:
         context.stage(*await _run(calls[0], context))
+        await asyncio.sleep(0)  # a step that never awaits must not hold up the others, or a stop
         return
     for call in calls:
         if call.call_id not in flight:
