@@ -1546,14 +1546,15 @@ async def test_steps_that_never_await_do_not_hold_up_the_others() -> None:
     """A loop of steps without an await lets the other tasks run, and is stopped at once."""
     graph: Graph[dict[str, Any]] = Graph("busy", max_iterations=5000)
     done: list[int] = []
+    begun = asyncio.Event()
 
     async def count(state: Any) -> None:
         done.append(1)
+        begun.set()
 
     graph.add_step("count", count, then="count")
     run = asyncio.create_task(graph.run())
-    while len(done) < 3:
-        await asyncio.sleep(0)
+    await begun.wait()
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run

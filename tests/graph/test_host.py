@@ -83,7 +83,7 @@ def quote() -> GraphSpec:
                 ask_human=HumanSpec(prompt="Is {{ price }} right?", response="ok", into="checked"),
                 then="conclude",
             ),
-            "conclude": SetStep(values={"output": "price + ', checked: ' + checked"}),
+            "conclude": SetStep(set={"output": "price + ', checked: ' + checked"}),
         },
     )
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, final
 
-from loom_ia.app.answering import answer_of
 from loom_ia.app.instance import Instance
 from loom_ia.core.errors import ApprovalStale, DecisionRefused, UnknownApproval
 from loom_ia.core.events.approval import (
@@ -126,6 +125,8 @@ async def reject(instance: Instance, ruling: Ruling) -> tuple[CallId, ...]:
 
     def rejected(asking: Asking) -> Payload:
         if asking.kind == "input":
+            from loom_ia.app.answering import answer_of
+
             refusal = decided_answer(approved=False, reason=ruling.reason)
             answer_of(refusal, asking, None)
         return ApprovalRejected(
@@ -163,6 +164,8 @@ async def _check(instance: Instance, log: SessionLog, asking: Asking, given: _Gi
         return
     program = program_of(asking.run, instance.program_of(root), runs)
     if answered:
+        from loom_ia.app.answering import answer_of  # graphs are imported where one asks
+
         given.stored = answer_of(given.answer, asking, program)
     elif given.arguments is not None:
         if isinstance(program, Program):

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loom_ia.core.model.budget import Budget
 from loom_ia.core.ports.store import Store
 from loom_ia.core.prompts import Language
 from loom_ia.engine.program import GraphProgram
-from loom_ia.graph.compiled import program_of
-from loom_ia.graph.definition import GraphDefinition
-from loom_ia.graph.running import Host
+
+if TYPE_CHECKING:  # graphs are imported where there is one
+    from loom_ia.graph.definition import GraphDefinition
+    from loom_ia.graph.running import Host
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +21,16 @@ class House:
     `store` is where steps keep values; `limits` bind every run, None for no limit.
     """
 
-    graphs: Callable[[], Mapping[str, GraphDefinition[Any]]]
-    host: Host
+    graphs: "Callable[[], Mapping[str, GraphDefinition[Any]]]"
+    host: "Host"
     store: Store | None = None
     limits: Budget | None = None
     language: Language = "en"
 
-    def program(self, graph: GraphDefinition[Any]) -> GraphProgram:
+    def program(self, graph: "GraphDefinition[Any]") -> GraphProgram:
         """Give a graph ready to be driven."""
+        from loom_ia.graph.compiled import program_of
+
         return program_of(
             graph,
             store=self.store,

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from loom_ia.app.house import House
 from loom_ia.core.errors import (
@@ -27,7 +27,9 @@ from loom_ia.engine.lease import Heart, Pilot
 from loom_ia.engine.log import SessionLog
 from loom_ia.engine.perform.context import Strays
 from loom_ia.engine.program import AnyProgram, Program
-from loom_ia.graph.definition import GraphDefinition
+
+if TYPE_CHECKING:
+    from loom_ia.graph.definition import GraphDefinition
 
 DEFAULT_TENANT: Final = "default"
 _KEPT_LOGS: Final = 256
@@ -112,7 +114,7 @@ class Instance:
             )
         return program
 
-    def graph(self, name: str) -> GraphDefinition[Any]:
+    def graph(self, name: str) -> "GraphDefinition[Any]":
         """Give a graph by its name; raises `UnknownGraph` naming those that exist."""
         graphs: Mapping[str, GraphDefinition[Any]] = {}
         if self.house is not None:

@@ -3,7 +3,6 @@
 import logging
 
 from loom_ia.app import runs
-from loom_ia.app.graphs import hosted
 from loom_ia.app.instance import Instance, require_root
 from loom_ia.app.runs import Listener
 from loom_ia.core.errors import LoomError
@@ -45,6 +44,8 @@ async def resume(
         )
     if approver is None and is_held(run, log.state.runs, instance.clock.now()):
         return run
+    from loom_ia.app.graphs import hosted  # graphs are imported where one is run
+
     return await hosted.go_on(instance, run_id, take_over=take_over, approver=approver, by=by)
 
 
