@@ -36,8 +36,14 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "Shape": ("Topology", "StepInfo", "Edge", "Problem"),
         "Stores": ("Store", "MemoryStore", "SQLiteStore", "PostgresStore"),
-        "Tools": ("permissions", "Toolset", "dispatch", "ToolCall", "ToolResult", "ToolHook"),
-        "Models": ("chat_model", "ChatRequest", "Reply", "ReplyChunk", "Message", "Usage"),
+        "Tools": (
+            *("permissions", "Toolset", "dispatch", "ToolCall", "ToolResult", "ToolHook"),
+            "Tool",
+        ),
+        "Models": (
+            *("chat_model", "ChatModel", "ChatRequest", "Reply", "ReplyChunk", "Message"),
+            "Usage",
+        ),
         "Prompts and conversations": (
             *("Identity", "Skill", "match_skills", "AgentFolder", "load_folder"),
             *("load_session", "append_session"),

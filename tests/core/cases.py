@@ -275,6 +275,8 @@ def words(move: Move) -> tuple[str, ...]:
             return ("Wait" if until is None else f"Wait until {until:%H:%M:%S}",)
         case Finished():
             return ("Finished",)
+        case other:
+            return (type(other).__name__,)
 
 
 def texts(move: Move) -> str:

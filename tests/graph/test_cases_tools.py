@@ -59,9 +59,7 @@ def test_a_public_name_is_never_the_module_of_that_name(name: str) -> None:
         f"import loom_ia.graph as package\n"
         f"assert callable({name}) and package.{name} is {name}\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -390,4 +390,3 @@ async def test_kill_it_everywhere() -> None:
 
     report = await crash_everywhere(scenario, effects=lambda: {"send": len(SENT)})
     assert report.ok, str(report)
-

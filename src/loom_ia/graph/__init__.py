@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from loom_ia.core.model.messages import Message
     from loom_ia.core.model.usage import Usage
     from loom_ia.core.ports.store import Store
+    from loom_ia.core.ports.tools import Tool
     from loom_ia.graph.budget import StepBudget
     from loom_ia.graph.budgets import cost_budget, token_budget
     from loom_ia.graph.children import agent_step, handoff, subgraph
@@ -85,7 +86,7 @@ if TYPE_CHECKING:
     )
     from loom_ia.graph.folder import AgentFolder, load_folder
     from loom_ia.graph.guards import ask_human, guard
-    from loom_ia.graph.models import ChatRequest, Reply, ReplyChunk
+    from loom_ia.graph.models import ChatModel, ChatRequest, Reply, ReplyChunk
     from loom_ia.graph.permissions import permissions
     from loom_ia.graph.prompt import Identity, Skill, assemble_prompt, match_skills
     from loom_ia.graph.routers import always, branch, branch_by, condition, end, fan_out
@@ -143,6 +144,7 @@ __all__ = [
     "Blocked",
     "BudgetExhausted",
     "Cache",
+    "ChatModel",
     "ChatRequest",
     "CheckpointFailed",
     "CheckpointInfo",
@@ -215,6 +217,7 @@ __all__ = [
     "StreamItem",
     "Target",
     "Token",
+    "Tool",
     "ToolCall",
     "ToolHook",
     "ToolResult",
@@ -270,6 +273,7 @@ _HOMES: Final = {
     "Blocked": "graph.errors",
     "BudgetExhausted": "graph.errors",
     "Cache": "graph.types",
+    "ChatModel": "graph.models",
     "ChatRequest": "graph.models",
     "CheckpointFailed": "graph.errors",
     "CheckpointInfo": "graph.types",
@@ -346,6 +350,7 @@ _HOMES: Final = {
     "StreamItem": "graph.types",
     "Target": "graph.types",
     "Token": "graph.types",
+    "Tool": "core.ports.tools",
     "ToolCall": "graph.tool_call",
     "ToolHook": "graph.tools",
     "ToolResult": "graph.tool_call",

@@ -111,10 +111,11 @@ def result_of(
     failed = run.outcome if isinstance(run.outcome, Failed) else None
     stop = stop_of(run, runs) or StopReason.ERROR
     name = failed.error_type.removeprefix(GRAPH_FAILURE) if failed else ""
-    return RunResult(
+    values: Any = types.result(flow.main.values) if run.flow else {}
+    return RunResult[Any](
         run_id=run.run_id,
         graph=run.header.agent,
-        state=types.result(flow.main.values) if run.flow else {},
+        state=values,
         stop=stop,
         last_step=flow.last_step or None,
         steps=steps,
@@ -128,8 +129,7 @@ def result_of(
         usage=usage_of(run, state),
         budget_left=budget_left,
         parent=run.header.origin,
-        visits=visits_of(run),
-    )
+    ).drawn_with(visits_of(run))
 
 
 _NO_STEP: Final = frozenset({"MaxIterationsExceeded", "BudgetExhausted", "RunTimeout"})

@@ -5,7 +5,7 @@ it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar, final
@@ -169,15 +169,26 @@ Approver: TypeAlias = Callable[[Interrupt], Any]
 """Answers a question in line, sync or async."""
 
 
+class Pictured:
+    """What can be drawn over its graph: `visits` has what the picture shows, beside the fields."""
+
+    __slots__ = ("visits",)
+    visits: Any
+
+    def drawn_with(self, visits: Any) -> Self:
+        """Take what the picture shows."""
+        object.__setattr__(self, "visits", visits)
+        return self
+
+
 @dataclass(frozen=True, slots=True)
-class RunResult(Generic[S]):
+class RunResult(Pictured, Generic[S]):
     """Where a run stands and what it gave.
 
     `steps` counts the occurrences of this graph's steps that this call executed, `total_steps`
     those that were started over the whole run; children count in neither. `state` is the caller's
     own copy. `usage` sums the `usage` that steps wrote, children included. `budget_left` is in
-    steps, None without a step budget. `parent` is the run and the place that a fork came from;
-    `visits` what its picture shows.
+    steps, None without a step budget. `parent` is the run and the place that a fork came from.
     """
 
     run_id: str
@@ -194,12 +205,16 @@ class RunResult(Generic[S]):
     usage: Usage | None = None
     budget_left: int | None = None
     parent: tuple[str, int] | None = None
-    visits: Any = field(default=None, repr=False, compare=False)
 
     @property
     def yielded(self) -> bool:
         """Whether the run waits for an answer."""
         return self.stop is StopReason.YIELDED
+
+
+def redrawn(result: RunResult[S], **changes: Any) -> RunResult[S]:
+    """Give a result with other fields, and the same picture."""
+    return replace(result, **changes).drawn_with(getattr(result, "visits", None))
 
 
 @dataclass(frozen=True, slots=True)

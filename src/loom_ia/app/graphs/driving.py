@@ -1,6 +1,6 @@
 """Driving a run of a graph, and telling how it ended."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from loom_ia.app import runs
@@ -19,7 +19,7 @@ from loom_ia.graph.errors import (
 )
 from loom_ia.graph.results import budget_left, error_of, result_of
 from loom_ia.graph.surroundings import Surroundings, not_finished
-from loom_ia.graph.types import RunResult, StopReason
+from loom_ia.graph.types import RunResult, StopReason, redrawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _result(
         budget_left=budget_left(run, log.state),
     )
     if failure is not None:
-        result = replace(result, stop=StopReason.ERROR)
+        result = redrawn(result, stop=StopReason.ERROR)
     if isinstance(error, RunError):
         error.result = result
     return result
@@ -126,7 +126,7 @@ async def refused_to_write(
 ) -> RunResult[Any]:
     """Tell that what begins a drive could not be written, as `drive` tells it of what follows."""
     result = _result(order, run, log, 0, _not_written(order, run, error))
-    return await told(order, replace(result, steps=0), around, manner)
+    return await told(order, redrawn(result, steps=0), around, manner)
 
 
 def _not_written(order: Order, run: RunState, error: WriteFailed) -> CheckpointFailed:
@@ -169,7 +169,7 @@ async def told(
         raise error
     if result.error is error:
         return result
-    failed = replace(result, error=error)
+    failed = redrawn(result, error=error)
     error.result = failed
     return failed
 

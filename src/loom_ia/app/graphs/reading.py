@@ -143,7 +143,7 @@ def graph_of(graph: GraphDefinition[Any], run_id: RunId) -> GraphDefinition[Any]
 
 def mermaid(graph: GraphDefinition[Any], run: RunResult[Any] | None) -> str:
     """Draw a graph, and what a run visited."""
-    return drawn(graph, None if run is None else run.visits)
+    return drawn(graph, getattr(run, "visits", None))
 
 
 async def diff(order: Order, one: RunId, other: RunId) -> Mapping[str, Any]:

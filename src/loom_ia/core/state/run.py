@@ -498,9 +498,7 @@ class RunState(Evolving):
             run = run.but(table=(*run.table, call))
         return run.with_call(call.inquired(inquiry))
 
-    def told(
-        self, call_id: CallId, inquiry_id: str, answer: JsonValue, *, put: bool
-    ) -> "RunState":
+    def told(self, call_id: CallId, inquiry_id: str, answer: JsonValue, *, put: bool) -> "RunState":
         """Take the answer to an inquiry, and `put` it where the step said."""
         call = self.call(call_id)
         asked = next((i for i in call.inquiries if i.id == inquiry_id), None) if call else None
