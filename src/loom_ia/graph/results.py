@@ -112,7 +112,7 @@ def result_of(
     stop = stop_of(run, runs) or StopReason.ERROR
     name = failed.error_type.removeprefix(GRAPH_FAILURE) if failed else ""
     values: Any = types.result(flow.main.values) if run.flow else {}
-    return RunResult[Any](
+    return RunResult(
         run_id=run.run_id,
         graph=run.header.agent,
         state=values,
