@@ -107,7 +107,7 @@ class FakeContext:
         schema: Any = None,
         expires_in: float | None = None,
     ) -> Any:
-        raise NotImplementedError
+        raise AssertionError("a tool loop asks through `approval`")
 
     async def approval(
         self, tool: str, arguments: Mapping[str, Any], *, key: str, reason: str = ""
