@@ -1,6 +1,7 @@
 """The crash test finds what is wrong, tells where, and asks for nothing that is right."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from loom_ia.core.errors import RunExists, UnknownApproval
 from loom_ia.core.events.tool import ToolCalled
 from loom_ia.engine import driver
 from loom_ia.engine.log import Pen
+from loom_ia.graph import Graph, append
 from loom_ia.testing import Host, NotRepeatable, crash_everywhere
 from tests.durability.clerk import World, call, calling, clerk, saying
 
@@ -161,6 +163,24 @@ async def test_a_scenario_that_does_not_repeat_itself(world: World) -> None:
 
     with pytest.raises(NotRepeatable, match="write 2 of the scenario was"):
         await crash_everywhere(scenario)
+
+
+async def test_plain_functions_end_in_the_order_of_their_beginning() -> None:
+    """Steps that would be run in threads, where the last one might end first, are repeatable."""
+    graph = Graph("g", "split", merge={"done": append})
+    names = [f"s{number}" for number in range(4)]
+    graph.add_step("split", lambda state: None, then=names)
+    for number, name in enumerate(names):
+
+        def wait(state: dict[str, object], name: str = name, number: int = number) -> object:
+            time.sleep(0.004 * (4 - number))
+            return {"done": [name]}
+
+        graph.add_step(name, wait, then="end")
+    graph.add_step("end", lambda state: None, join="all")
+    report = await crash_everywhere(graph, {})
+    assert report.ok, report
+    assert "tool.completed tool.completed tool.completed tool.completed" in report.writes
 
 
 async def test_what_the_undisturbed_scenario_raises(world: World) -> None:

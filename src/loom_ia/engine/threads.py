@@ -3,15 +3,15 @@
 They are apart from the event loop's own pool, so that slow tools starve nothing else, and they
 are daemons, so that a tool that never returns does not keep the interpreter from ending. A thread
 cannot be stopped: work that was given up goes on to its end, unless it had not begun; then it
-never begins.
+never begins. `no_threads` is for tests whose every run must be the same one.
 """
 
 import asyncio
 import os
 import threading
-from collections.abc import Callable
-from contextlib import suppress
-from contextvars import Context, copy_context
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, Final, NamedTuple, TypeVar, cast
@@ -19,6 +19,22 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 T = TypeVar("T")
 
 MAX_THREADS: Final = 64
+
+_in_place: ContextVar[bool] = ContextVar("loom_ia_in_place", default=False)
+
+
+@contextmanager
+def no_threads() -> Generator[None]:
+    """Run functions where they are asked for, in this context and in the tasks it begins.
+
+    Which of two threads ends first is chance; here the first one asked ends first. A function that
+    waits for another one, or for the event loop, waits for ever.
+    """
+    before = _in_place.set(True)
+    try:
+        yield
+    finally:
+        _in_place.reset(before)
 
 
 class _Outcome(NamedTuple):
@@ -90,6 +106,8 @@ class Threads:
         function that has not begun never does. One that has begun is left alone; with `to_end`
         its result is awaited and returned all the same, until the caller is cancelled again.
         """
+        if _in_place.get():
+            return copy_context().run(function)
         loop = asyncio.get_running_loop()
         work = _Work(function, copy_context(), loop, loop.create_future())
         self._submit(work)

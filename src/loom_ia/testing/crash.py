@@ -19,6 +19,7 @@ from loom_ia.core.model.changes import Values
 from loom_ia.core.plan import CallFacts
 from loom_ia.core.views.result import RunResult, run_result
 from loom_ia.engine.log import SessionLog
+from loom_ia.engine.threads import no_threads
 from loom_ia.testing.clock import ManualClock
 from loom_ia.testing.crash_graph import Answer
 from loom_ia.testing.crash_host import Host, stop_all
@@ -84,6 +85,8 @@ async def crash_everywhere(  # noqa: PLR0913 -- one word each for what a test ma
     Another `resume` may only `recover()`. What is not a fact of the journal (variables, events)
     belongs inside the scenario; what is outside of the process, such as `sent`, stays as it is.
     A scenario that deletes its session has nothing to be found again by, and is out of reach.
+    Tools and steps that are plain functions run on the event loop here, in the order in which they
+    were begun: which of two threads ends first is chance.
 
     `level` says what survives: `kill` all that was written, `power` only what was flushed.
     `effects` gives how often each outside effect happened until now; name each after its tool, its
@@ -227,7 +230,7 @@ class _Bench:
             if now != then:
                 raise NotRepeatable(
                     f"write {number} of the scenario was [{then}], and is now [{now}]: "
-                    "let nothing in it depend on chance, on threads or on real time"
+                    "let nothing in it depend on chance, on threads of its own or on real time"
                 )
 
     async def _live(self, host: Host, scenario: Scenario) -> BaseException | None:
@@ -242,7 +245,8 @@ class _Bench:
             finally:
                 await host.close()
 
-        living = asyncio.create_task(life())
+        with no_threads():
+            living = asyncio.create_task(life())
         death = asyncio.create_task(host.journal.crashed.wait())
         await asyncio.wait(
             (living, death), timeout=self.patience, return_when=asyncio.FIRST_COMPLETED
