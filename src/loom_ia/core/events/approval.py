@@ -12,6 +12,7 @@ from loom_ia.core.json import JsonObject, JsonValue
 from loom_ia.core.model.base import nullable, sparse
 from loom_ia.core.model.changes import Change
 from loom_ia.core.model.tooling import ExpiryAction
+from loom_ia.core.state import steps
 from loom_ia.core.state.calls import (
     AskedAt,
     Expired,
@@ -70,7 +71,9 @@ class ApprovalRequested(Payload):
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
         if self.asked is not None:
-            return run.inquired(self.call_id, self.tool_name, self._inquiry(fact), self.changes)
+            return steps.inquired(
+                run, self.call_id, self.tool_name, self._inquiry(fact), self.changes
+            )
         call = run.call(self.call_id)
         question = Question(
             kind=self.kind,
@@ -130,7 +133,7 @@ class ApprovalGranted(Payload):
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
         if self.question:
-            return run.told(self.call_id, self.question, self.answer, put=not self.merged)
+            return steps.told(run, self.call_id, self.question, self.answer, put=not self.merged)
         verdict = Granted(self.by, fact.ts)
         return run.granted(self.call_id, verdict, self.digest, self.arguments)
 
@@ -160,7 +163,7 @@ class ApprovalRejected(Payload):
     def evolve(self, run: RunState, fact: Fact) -> RunState:
         if self.question:
             answer: JsonObject = {"approved": False, "reason": self.reason}
-            return run.told(self.call_id, self.question, answer, put=True)
+            return steps.told(run, self.call_id, self.question, answer, put=True)
         return run.turned_down(self.call_id, Rejected(self.by, fact.ts, self.reason))
 
 

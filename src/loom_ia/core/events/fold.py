@@ -10,8 +10,8 @@ from loom_ia.core.events.codec import from_line
 from loom_ia.core.events.envelope import Draft, Event
 from loom_ia.core.events.run import RunStarted, SessionSnapshot
 from loom_ia.core.ids import RunId
-from loom_ia.core.state.calls import Call
-from loom_ia.core.state.run import Header, RunState, to_run_again
+from loom_ia.core.state.calls import Call, to_run_again
+from loom_ia.core.state.run import Header, RunState
 
 
 def begin(event: Event) -> RunState:

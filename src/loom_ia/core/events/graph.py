@@ -10,6 +10,7 @@ from loom_ia.core.model.changes import Change
 from loom_ia.core.state.calls import Effect, EffectPhase
 from loom_ia.core.state.flow import Mapped
 from loom_ia.core.state.run import RunState
+from loom_ia.core.state.steps import acted, flowed
 
 
 class MapOver(Value):
@@ -57,16 +58,16 @@ class GraphRouted(Payload):
         if flow is None:
             return run
         if self.ended:
-            return run.flowed(flow.item_ended(path, self.error))
+            return flowed(run, flow.item_ended(path, self.error))
         if self.gathered:
-            return run.flowed(flow.gathered(path, self.gathered, self.changes))
+            return flowed(run, flow.gathered(path, self.gathered, self.changes))
         if self.over is not None:
             over = self.over
             mapped = Mapped(over.step, over.collect, over.limit, over.take, over.collects_errors)
-            return run.flowed(flow.split(path, self.source, self.to, self.inputs, mapped))
+            return flowed(run, flow.split(path, self.source, self.to, self.inputs, mapped))
         if len(self.to) > 1 or self.inputs:
-            return run.flowed(flow.split(path, self.source, self.to, self.inputs, None))
-        return run.flowed(flow.routed(path, self.source, self.to, self.changes))
+            return flowed(run, flow.split(path, self.source, self.to, self.inputs, None))
+        return flowed(run, flow.routed(path, self.source, self.to, self.changes))
 
 
 class EffectRecorded(Payload):
@@ -102,7 +103,7 @@ class EffectRecorded(Payload):
             effect = Effect(self.key, self.position)
         else:
             effect = Effect(self.key, self.position, starts, done=True, result=self.result)
-        return run.acted(self.call_id, effect)
+        return acted(run, self.call_id, effect)
 
 
 class PolicyReviewed(Payload):

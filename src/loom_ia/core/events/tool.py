@@ -13,6 +13,7 @@ from loom_ia.core.model.changes import Change
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.tooling import ToolKind
 from loom_ia.core.model.usage import Usage
+from loom_ia.core.state import steps
 from loom_ia.core.state.calls import Failure
 from loom_ia.core.state.run import RunState
 
@@ -46,9 +47,10 @@ class ToolCalled(Payload):
         return {"tool_name": self.tool_name, "tool_kind": self.tool_kind}
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
-        return run.launched(
-            self.call_id, fact.span_id, fact.ts, name=self.tool_name, child=self.child_run_id
-        )
+        span, at, child = fact.span_id, fact.ts, self.child_run_id
+        if run.flow is None:
+            return run.launched(self.call_id, span, at, child=child)
+        return steps.launched(run, self.call_id, self.tool_name, span, at, child=child)
 
 
 class ToolCompleted(Payload):
@@ -103,14 +105,14 @@ class ToolCompleted(Payload):
         if self.usage is not None:
             run = run.paid(self.usage, self.usage.cost_usd or 0.0)
         if self.outcome == "stopped":
-            return run.step_stopped(self.call_id)
+            return steps.stopped(run, self.call_id)
         if self.retry_at is not None:
-            return run.step_retried(self.call_id, self.retry_at)
+            return steps.retried(run, self.call_id, self.retry_at)
         if self.output.is_error:
             default = "UnknownEffect" if self.outcome == "unknown" else "StepFailed"
             failure = Failure(self.error_type or default, self.output.text, self.key)
             unknown = self.outcome == "unknown"
-            return run.step_failed(
-                self.call_id, self.output, failure, self.changes, unknown=unknown
+            return steps.failed(
+                run, self.call_id, self.output, failure, self.changes, unknown=unknown
             )
-        return run.step_ended(self.call_id, self.changes, self.goto)
+        return steps.ended(run, self.call_id, self.changes, self.goto)

@@ -273,3 +273,21 @@ class Call(Evolving):
         if self.output is not None and not self.unknown:
             return self
         return self.but(output=output, unknown=unknown)
+
+
+def to_run_again(call: Call) -> Call:
+    """Give a step that failed as it was before it ran; one whose effect is not known stays so.
+
+    A human who did not let it be repeated is asked again, since nobody saw its end meanwhile.
+    """
+    if call.output is None:
+        return call
+    refused = (
+        call.question is not None
+        and call.question.kind == "unknown_effect"
+        and isinstance(call.answer, Rejected | Expired)
+    )
+    is_unknown = call.unknown or refused
+    kept = tuple(inquiry for inquiry in call.inquiries if not inquiry.is_refused)
+    call = call.but(output=None, failure=None, attempt=1, question=None, inquiries=kept)
+    return call.but(unknown=False) if is_unknown else call.set_down()

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
 from loom_ia.core.ids import CallId, RunId, SessionId, SpanId, TenantId
-from loom_ia.core.json import JsonObject, JsonValue
+from loom_ia.core.json import JsonObject
 from loom_ia.core.model.artifacts import StoredArtifact
 from loom_ia.core.model.budget import Budget
 from loom_ia.core.model.caller import CallerContext
@@ -23,16 +23,14 @@ from loom_ia.core.model.usage import Usage
 from loom_ia.core.prompts import Language, prompt_text
 from loom_ia.core.state.calls import (
     Call,
-    Effect,
     Expired,
-    Failure,
     Granted,
-    Inquiry,
     Question,
     Rejected,
+    to_run_again,
 )
 from loom_ia.core.state.conversation import Conversation
-from loom_ia.core.state.flow import Flow, path_of
+from loom_ia.core.state.flow import Flow
 from loom_ia.core.state.frozen import Evolving
 
 
@@ -380,47 +378,14 @@ class RunState(Evolving):
         return run.but(refused=run.refused | {call.question.digest})
 
     def launched(
-        self, call_id: CallId, span: SpanId, at: datetime, *, name: str = "", child: RunId = ""
+        self, call_id: CallId, span: SpanId, at: datetime, *, child: RunId = ""
     ) -> "RunState":
-        """Start a call in the open step, or a step of the graph."""
+        """Start a call in the open step."""
         call = self.call(call_id)
-        if self.flow is not None:
-            return self._step_launched(self.flow, call_id, span, at, name=name, child=child)
         step = self.step.span if self.step else ""
         if call is None:
             return self
         return self.with_call(call.launched(span, step, at).but(child_run_id=child))
-
-    def _step_launched(
-        self,
-        flow: Flow,
-        call_id: CallId,
-        span: SpanId,
-        at: datetime,
-        *,
-        name: str,
-        child: RunId,
-    ) -> "RunState":
-        call, drive = self.call(call_id), self.drive_id
-        if call is None or not call.launches:
-            flow = flow.called(call_id, name)
-        elif call.driven_in != drive:
-            flow = flow.but(executed=flow.executed + 1)
-        table = self.table
-        if call is None:
-            call = _new_step(call_id, name)
-            table = (*table, call)
-        launched = call.but(
-            launches=call.launches + 1,
-            span=span,
-            launched_in=drive,
-            launched_at=at,
-            parked=False,
-            retry_at=None,
-            child_run_id=child,
-            driven_in=drive,
-        )
-        return self.but(flow=flow, table=_with(table, launched))
 
     def completed(self, call_id: CallId, output: ToolOutput, *, unknown: bool) -> "RunState":
         """Take the result of a call, also after the run was closed."""
@@ -437,85 +402,6 @@ class RunState(Evolving):
         """Keep the result of an effect that happened, whatever becomes of the call."""
         call = self.call(call_id)
         return self.with_call(call.but(remembered=result)) if call else self
-
-    # -- what the facts of a graph do to it -------------------------------------------------------
-
-    def step_ended(
-        self, call_id: CallId, changes: tuple[Change, ...], goto: JsonValue
-    ) -> "RunState":
-        """Take what a step did; its call leaves the table when its line goes on."""
-        call = self.call(call_id)
-        if self.flow is None or call is None:
-            return self
-        ended = call.but(output=_NOTHING, launched_in="")
-        flow = self.flow.completed(call_id, changes, goto)
-        return self.but(flow=flow, table=_with(self.table, ended))
-
-    def step_failed(
-        self,
-        call_id: CallId,
-        output: ToolOutput,
-        failure: Failure,
-        changes: tuple[Change, ...],
-        *,
-        unknown: bool,
-    ) -> "RunState":
-        """Note how a step failed; `unknown` tells that nobody saw its end."""
-        call = self.call(call_id)
-        if call is None or self.flow is None:
-            return self
-        run = self.but(flow=self.flow.changed(call_id, changes))
-        ended = call.but(output=output, failure=failure, unknown=unknown, launched_in="")
-        return run.with_call(ended)
-
-    def step_retried(self, call_id: CallId, retry_at: datetime) -> "RunState":
-        """Let a step that failed be tried again."""
-        call = self.call(call_id)
-        if call is None:
-            return self
-        return self.with_call(call.set_down().but(attempt=call.attempt + 1, retry_at=retry_at))
-
-    def step_stopped(self, call_id: CallId) -> "RunState":
-        """Note that a step was stopped before its end; what it did is not known."""
-        call = self.call(call_id)
-        return self.with_call(call.but(launched_in="")) if call else self
-
-    def acted(self, call_id: CallId, effect: Effect) -> "RunState":
-        """Take note of an effect of a step."""
-        call = self.call(call_id)
-        return self.with_call(call.acted(effect)) if call else self
-
-    def inquired(
-        self, call_id: CallId, name: str, inquiry: Inquiry, changes: tuple[Change, ...]
-    ) -> "RunState":
-        """Ask what a step, or a hook about a step that is due, wants to know."""
-        if self.flow is None:
-            return self
-        run = self.but(flow=self.flow.changed(call_id, changes))
-        call = run.call(call_id)
-        if call is None:
-            call = _new_step(call_id, name)
-            run = run.but(table=(*run.table, call))
-        return run.with_call(call.inquired(inquiry))
-
-    def told(self, call_id: CallId, inquiry_id: str, answer: JsonValue, *, put: bool) -> "RunState":
-        """Take the answer to an inquiry, and `put` it where the step said."""
-        call = self.call(call_id)
-        asked = next((i for i in call.inquiries if i.id == inquiry_id), None) if call else None
-        if call is None or asked is None or not asked.is_open:
-            return self
-        run = self.with_call(call.told(inquiry_id, answer))
-        if not put or not asked.into or run.flow is None:
-            return run
-        change = Change.of("set", asked.into, answer)
-        return run.but(flow=run.flow.changed(call_id, (change,)))
-
-    def flowed(self, flow: Flow) -> "RunState":
-        """Go on along the lines of the graph; calls of lines that moved on leave the table."""
-        if not self.table:
-            return self.but(flow=flow)
-        table = tuple([c for c in self.table if _is_current(flow, c.call_id)])
-        return self.but(flow=flow, table=table)
 
     # -- limits and files -------------------------------------------------------------------------
 
@@ -625,49 +511,6 @@ class RunState(Evolving):
         return self.but(table=(), conversation=self.conversation.add(results))
 
 
-_NEW_STEP: Final = Call("", "", {})
-
-
-def _new_step(call_id: CallId, name: str) -> Call:
-    occurrence = int(call_id[call_id.rfind("/") + 1 :])
-    return _NEW_STEP.but(call_id=call_id, name=name, occurrence=occurrence)
-
-
-def _with(table: tuple[Call, ...], call: Call) -> tuple[Call, ...]:
-    if len(table) == 1:
-        return (call,) if table[0].call_id == call.call_id else table
-    return tuple([call if c.call_id == call.call_id else c for c in table])
-
-
-_NOTHING: Final = ToolOutput()
-"""What a step gives as a call: what it did to the state is told apart."""
-
-
-def _is_current(flow: Flow, call_id: CallId) -> bool:
-    line = flow.lines.get(path_of(call_id))
-    if line is None or line.stage in ("split", "ended"):
-        return False
-    return line.call_id == call_id or (line.stage == "due" and flow.next_call(line)[0] == call_id)
-
-
-def to_run_again(call: Call) -> Call:
-    """Give a step that failed as it was before it ran; one whose effect is not known stays so.
-
-    A human who did not let it be repeated is asked again, since nobody saw its end meanwhile.
-    """
-    if call.output is None:
-        return call
-    refused = (
-        call.question is not None
-        and call.question.kind == "unknown_effect"
-        and isinstance(call.answer, Rejected | Expired)
-    )
-    is_unknown = call.unknown or refused
-    kept = tuple(inquiry for inquiry in call.inquiries if not inquiry.is_refused)
-    call = call.but(output=None, failure=None, attempt=1, question=None, inquiries=kept)
-    return call.but(unknown=False) if is_unknown else call.set_down()
-
-
 def results_message(table: tuple[Call, ...], language: Language) -> Message:
     """Give the results of `table` in call order, as the model reads them.
 
@@ -719,5 +562,4 @@ __all__ = [
     "Step",
     "StepEffect",
     "results_message",
-    "to_run_again",
 ]
