@@ -13,7 +13,7 @@ from loom_ia.config.root import IdempotencyStorage, LoomConfig, Storage
 from loom_ia.core.model import OnUnknown
 from loom_ia.core.ports.tools import Tool
 from loom_ia.testing import Host, RepeatableLoom, crash_everywhere
-from loom_ia.tools import ToolContext, idempotent, tool
+from loom_ia.tools import Done, NotDone, ToolContext, idempotent, tool
 from tests.durability.clerk import World, call, calling, clerk, saying, unknown_calls
 
 
@@ -42,11 +42,13 @@ def keys(tmp_path: Path) -> Callable[[Host], Storage]:
     return storage
 
 
-def sender(world: World, *, on_unknown: OnUnknown = "error", **memo: Any) -> Tool:
+def sender(
+    world: World, *, on_unknown: OnUnknown = "error", reconcile: Any = None, **memo: Any
+) -> Tool:
     """Make a tool that sends, and remembers it."""
 
     @idempotent(**memo)
-    @tool(side_effects="irreversible", on_unknown=on_unknown)
+    @tool(side_effects="irreversible", on_unknown=on_unknown, reconcile=reconcile)
     async def send(what: str) -> str:
         """Send."""
         return world.act(f"send:{what}")
@@ -130,7 +132,7 @@ async def test_reconcile_finds_out(
     before = 0
 
     async def was_sent(args: dict[str, Any], ctx: ToolContext) -> object:
-        return world.done["send:a"] > before
+        return Done("send:a done") if world.done["send:a"] > before else NotDone()
 
     send = sender(world, reconcile=was_sent)
     unknown: list[str] = []
@@ -150,6 +152,44 @@ async def test_reconcile_finds_out(
     assert report.ok, report
     assert not unknown
     assert world.done["send:a"] == len(trials)
+
+
+async def test_reconcile_without_a_memory(level: Literal["kill", "power"], world: World) -> None:
+    """A tool that remembers nothing, but whose effect can be looked up, acts once, unasked.
+
+    It is under approval and pauses on what is unknown: a person answers once, whatever happens.
+    """
+    before = 0
+    questions: list[str] = []
+
+    def was_paid(args: dict[str, Any], ctx: ToolContext) -> Done | NotDone:
+        return Done("pay:a done") if world.done["pay:a"] > before else NotDone()
+
+    @tool(side_effects="irreversible", approval="always", on_unknown="pause", reconcile=was_paid)
+    async def pay(what: str) -> str:
+        """Pay."""
+        return world.act(f"pay:{what}")
+
+    trials: list[int] = []
+
+    async def scenario(host: Host) -> None:
+        nonlocal before
+        if host.life == 1:
+            before = world.done["pay:a"]
+            trials.append(before)
+        agent = clerk(calling(call("pay", what="a")), saying("Paid."), tools=(pay,))
+        loom = host.loom(agent, tools=[pay])
+        result = await loom.run("clerk", "Pay it", run_id="r1")
+        while result.pending_approvals:
+            questions.extend(pending.kind for pending in result.pending_approvals)
+            await loom.approve("r1", by="ana")
+            result = await loom.resume("r1")
+        assert not await unknown_calls(host, "r1")
+
+    report = await crash_everywhere(scenario, effects=world.effects, level=level)
+    assert report.ok, report
+    assert set(questions) == {"approve"}
+    assert world.done["pay:a"] == len(trials)
 
 
 async def test_a_second_effect_is_seen(level: Literal["kill", "power"], world: World) -> None:

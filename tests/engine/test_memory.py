@@ -19,7 +19,16 @@ from loom_ia.core.ports import IdempotencyStore, Journal, SequenceConflict, Tool
 from loom_ia.core.state import RunState, Status
 from loom_ia.engine.program import Program
 from loom_ia.testing import Crash, JournalSpy
-from loom_ia.tools import ToolContext, ToolError, UnknownEffect, idempotent, tool
+from loom_ia.tools import (
+    Done,
+    NotDone,
+    ToolContext,
+    ToolError,
+    Unknown,
+    UnknownEffect,
+    idempotent,
+    tool,
+)
 from tests.engine.world import Ask, Gate, Model, World, results, run, running, text_of
 
 UNKNOWN = "not known whether it took effect"
@@ -28,7 +37,14 @@ UNKNOWN = "not known whether it took effect"
 class Desk:
     """A desk that sends; a test says how each sending goes, and keeps the keys where it says."""
 
-    def __init__(self, store: IdempotencyStore | None, *, key: Any = None, **memo: Any) -> None:
+    def __init__(
+        self,
+        store: IdempotencyStore | None,
+        *,
+        key: Any = None,
+        reconcile: Any = None,
+        **memo: Any,
+    ) -> None:
         self.store = store
         self.world = World()
         self.model = Model(Ask("send", {"number": "D-042"}, "x"))
@@ -36,12 +52,13 @@ class Desk:
         self.contexts: list[ToolContext] = []
         self.action: Callable[[], Any] = lambda: "sent"
         self.memo = {"key": key, **memo}
+        self.reconcile = reconcile
 
     def tool(self, **declared: Any) -> Tool:
         """Make the tool of this desk."""
 
         @idempotent(**self.memo)
-        @tool(**declared)
+        @tool(reconcile=self.reconcile, **declared)
         async def send(number: str, ctx: ToolContext) -> Any:
             """Send."""
             self.contexts.append(ctx)
@@ -407,14 +424,15 @@ async def test_a_function_that_cannot_tell() -> None:
 @pytest.mark.parametrize(
     ("told", "read", "sent"),
     [
-        (False, "sent", 2),
-        (True, "This action was already done.", 1),
-        ("sent on Monday", "sent on Monday", 1),
+        (NotDone(), "sent", 2),
+        (Done(), "This action was already done.", 1),
+        (Done("sent on Monday"), "sent on Monday", 1),
+        (Unknown(), UNKNOWN, 1),
         (None, UNKNOWN, 1),
         (RuntimeError("no network"), UNKNOWN, 1),
         (SystemExit(), UNKNOWN, 1),
     ],
-    ids=["it did not", "it did", "its result", "it cannot tell", "it fails", "it leaves"],
+    ids=["did not", "did", "its result", "cannot tell", "no answer", "it fails", "it leaves"],
 )
 async def test_reconcile(
     store: IdempotencyStore | None, told: object, read: str, sent: int
@@ -444,7 +462,7 @@ async def test_reconcile_settles_the_key() -> None:
 
     async def reconcile(args: dict[str, Any], ctx: ToolContext) -> object:
         asked.append(ctx.idempotency_key)
-        return "sent on Monday"
+        return Done("sent on Monday")
 
     desk = Desk(MemoryIdempotency(), key=by_number, reconcile=reconcile)
     await desk.interrupt()

@@ -211,7 +211,6 @@ async def test_a_key_that_gives_an_order_makes_the_call_fail(order: BaseExceptio
         ({"ttl": 0}, "ttl is in seconds"),
         ({"ttl": math.nan}, "ttl is in seconds"),
         ({"reservation": -1}, "reservation is in seconds"),
-        ({"reconcile": lambda args, ctx: True}, "reconcile is not an async function"),
     ],
 )
 def test_declarations_that_cannot_be(memo: dict[str, Any], fault: str) -> None:

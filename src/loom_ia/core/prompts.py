@@ -18,6 +18,7 @@ TextName: TypeAlias = Literal[
     "tool_unstorable",
     "unknown_effect",
     "unknown_effect_timeout",
+    "not_done",
     "rejected",
     "rejected_without_reason",
     "rejected_before",
@@ -65,6 +66,7 @@ _EN: Final[dict[TextName, str]] = {
     "rejected_before": (
         "A human already refused this call with the same arguments. Do not try it again."
     ),
+    "not_done": "This call failed and it was checked since: it did not take effect.",
     "expired": "Nobody approved this call in time; it was not made. Do not try it again.",
     "cancelled_call": "The run was cancelled before this call ended.",
     "cancelled_run": "(This run was cancelled.)",
@@ -123,6 +125,7 @@ _FR: Final[dict[TextName, str]] = {
     "rejected_before": (
         "Un humain a déjà refusé cet appel avec les mêmes arguments. N'essaie plus."
     ),
+    "not_done": "Cet appel a échoué et on a vérifié depuis : il n'a pas eu son effet.",
     "expired": "Personne n'a validé cet appel à temps ; il n'a pas été fait. N'essaie plus.",
     "cancelled_call": "Le run a été annulé avant la fin de cet appel.",
     "cancelled_run": "(Ce run a été annulé.)",

@@ -10,21 +10,24 @@ def price(amount: float, rate: float = 20.0) -> float:
 
 from loom_ia.core.errors import ToolError, UnknownEffect
 from loom_ia.core.model.content import ToolOutput
-from loom_ia.core.ports.tools import ToolContext
+from loom_ia.core.ports.tools import Done, NotDone, ToolContext, Unknown
 from loom_ia.tools.idempotent import IdempotentTool, idempotent
 from loom_ia.tools.python import PythonTool, ToolDeclarations, tool
 from loom_ia.tools.results import File
 from loom_ia.tools.signature import ToolDefinitionError
 
 __all__ = [
+    "Done",
     "File",
     "IdempotentTool",
+    "NotDone",
     "PythonTool",
     "ToolContext",
     "ToolDeclarations",
     "ToolDefinitionError",
     "ToolError",
     "ToolOutput",
+    "Unknown",
     "UnknownEffect",
     "idempotent",
     "tool",

@@ -22,8 +22,8 @@ from loom_ia.core.errors import LoomError, OutsideError, UnknownEffect, Unstorab
 from loom_ia.core.json import JsonObject, canonical, digest, storable_text
 from loom_ia.core.model.content import TextBlock, ToolOutput
 from loom_ia.core.model.tooling import ToolSpec
-from loom_ia.core.ports.idempotency import Busy, CallMemory, Claim, Remembered, Reserved, Unknown
-from loom_ia.core.ports.tools import ToolContext
+from loom_ia.core.ports.idempotency import Busy, CallMemory, Remembered, Reserved, Unknown
+from loom_ia.core.ports.tools import Done, Reconciliation, ToolContext
 from loom_ia.core.prompts import Language, prompt_text
 from loom_ia.tools.python import MAKES_TOOL, PythonTool, contained
 from loom_ia.tools.results import to_output
@@ -37,7 +37,6 @@ Values: TypeAlias = dict[str, Any]
 """The arguments of a call as the function gets them, defaults included."""
 
 Key: TypeAlias = Callable[[Values], str] | Sequence[str]
-Reconcile: TypeAlias = Callable[[Values, ToolContext], Coroutine[Any, Any, object]]
 
 _TTL_S: Final = 86_400.0
 _MOST_KEPT: Final = 50_000
@@ -54,7 +53,6 @@ class Memo:
     key: Key | None = None
     ttl: float = _TTL_S
     reservation: float | None = None
-    reconcile: Reconcile | None = None
 
     def check(self, parameters: Sequence[str], faults: Faults) -> None:
         """Note what is wrong, the tool having these parameters."""
@@ -72,8 +70,6 @@ class Memo:
         for name, seconds in (("ttl", self.ttl), ("reservation", self.reservation)):
             if seconds is not None and not seconds > 0:  # NaN is not
                 faults.add("", "{name} is in seconds, more than 0", name=name)
-        if self.reconcile is not None and not inspect.iscoroutinefunction(self.reconcile):
-            faults.add("", "reconcile is not an async function")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,8 +103,6 @@ class IdempotentTool(PythonTool[P, R_co]):
         key, context = await contained(self._keyed(values, context))
         again = context.may_act_again
         claim = await memory.claim(key, seconds=self.memo.reservation, again=again)
-        if isinstance(claim, Unknown):
-            claim = await self._reconciled(key, values, context, memory)
         match claim:
             case Reserved():
                 return await self._act(key, arguments, context, memory)
@@ -145,29 +139,26 @@ class IdempotentTool(PythonTool[P, R_co]):
         if not context.should_stop():
             await _to_its_end(memory.release(key))
 
-    async def _reconciled(
-        self, key: str, values: Values, context: ToolContext, memory: CallMemory
-    ) -> Claim:
-        """Ask the outside world what became of an effect whose end nobody saw."""
-        reconcile = self.memo.reconcile
-        if reconcile is None:
-            return Unknown()
-        try:
-            told = await contained(reconcile(values, context))
-            output = to_output(told)
-        except Exception as error:  # noqa: BLE001 -- whatever went wrong, nothing was learned
-            _log.warning("reconcile of %s failed: %s", self._name, type(error).__name__)
-            return Unknown()
-        if told is None:
-            return Unknown()
-        claim = await memory.claim(key, seconds=self.memo.reservation, again=True)
-        if told is False or not isinstance(claim, Reserved):
-            return claim
-        if told is True:
-            output = ToolOutput.of_text(prompt_text(context.language, "done_before"))
-        kept = _kept(output, context.language)
-        await _to_its_end(memory.complete(key, kept, keep=self.memo.ttl))
-        return Remembered(output)
+    async def reconcile(self, arguments: JsonObject, context: ToolContext) -> Reconciliation:
+        """Ask the function that was declared, under the key; what happened is remembered."""
+        values = await self.values(arguments)
+        key, context = await contained(self._keyed(values, context))
+        answer = await super().reconcile(arguments, context)
+        memory = context.memory
+        if not isinstance(answer, Done) or memory is None:
+            return answer
+        match await memory.claim(key, seconds=self.memo.reservation, again=True):
+            case Remembered(output):
+                return Done(output)
+            case Reserved():
+                output = answer.output
+                if not isinstance(output, ToolOutput):
+                    output = ToolOutput.of_text(prompt_text(context.language, "done_before"))
+                kept = _kept(output, context.language)
+                await _to_its_end(memory.complete(key, kept, keep=self.memo.ttl))
+                return Done(output)
+            case Busy() | Unknown():
+                return answer
 
     async def _keyed(self, values: Values, context: ToolContext) -> tuple[str, ToolContext]:
         """Give the key to remember under, and the context that tells the function the same."""
@@ -197,7 +188,6 @@ def idempotent(
     key: Key | None = None,
     ttl: float = _TTL_S,
     reservation: float | None = None,
-    reconcile: Reconcile | None = None,
 ) -> Callable[[Decorated], Decorated]: ...
 def idempotent(target: Any = None, /, **memo: Any) -> Any:
     """Let a tool remember what it did; above or below `@tool`.
@@ -212,10 +202,9 @@ def idempotent(target: Any = None, /, **memo: Any) -> Any:
     key; that needs a store that they share. The function reads its key in `ToolContext`.
 
     `ttl` is for how long a result is kept, `reservation` for how long nobody else may act while a
-    call is under way, by default as long as the call may take; both in seconds. `reconcile` is
-    asked, with the arguments and the context, when it is not known whether the effect happened. It
-    gives `False` when it did not, and the call is made; `True`, or the result, when it did; `None`
-    when it cannot tell, and `on_unknown` decides.
+    call is under way, by default as long as the call may take; both in seconds. What the memory
+    does not know is asked of the outside world, if the tool has a `reconcile` (see `tool`), which
+    reads the same key.
     """
     if target is None:
         return lambda target: _remembering(target, Memo(**memo))  # pyright: ignore[reportUnknownLambdaType, reportUnknownVariableType]

@@ -12,7 +12,18 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
+from typing import (
+    Any,
+    Final,
+    Generic,
+    ParamSpec,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -21,7 +32,7 @@ from loom_ia.core.errors import OutsideError, ToolError, text_of, told
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.tooling import ApprovalMode, OnUnknown, SideEffects, ToolSpec
-from loom_ia.core.ports.tools import ToolContext
+from loom_ia.core.ports.tools import Done, NotDone, Reconciliation, ToolContext, Unknown
 from loom_ia.engine.threads import tool_threads
 from loom_ia.tools.arguments import Arguments
 from loom_ia.tools.docstring import read_docstring
@@ -32,6 +43,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
+
+Reconcile: TypeAlias = Callable[[dict[str, Any], ToolContext], object]
+"""Tells what became of a call, of these arguments, whose end nobody saw; sync or async."""
 
 MAKES_TOOL: Final = "__loom_tool__"
 """On a function, what makes another tool of the one that `tool` made of it."""
@@ -48,6 +62,11 @@ class ToolDeclarations(TypedDict, total=False):
     on_unknown: OnUnknown
     timeout: float | None
     offload_over: int | None
+    reconcile: "Reconcile | None"
+
+
+_NOT_OF_A_SPEC: Final = frozenset({"reconcile"})
+"""What is declared and is a function of the user: a spec has no live object."""
 
 
 class _Function:
@@ -135,11 +154,15 @@ class PythonTool(Generic[P, R_co]):
             )
         arguments, _ = function.read(faults)
         given = {
-            **self.declared,
+            **{k: v for k, v in self.declared.items() if k not in _NOT_OF_A_SPEC},
             "name": self._name,
             "description": description,
             "input_schema": _described(arguments.schema, documentation.parameters),
+            "reconciles": self.declared.get("reconcile") is not None,
         }
+        if not callable(self.declared.get("reconcile", print)) and given["reconciles"]:
+            faults.add("", "reconcile is not a function")
+        faults.check()
         try:
             return ToolSpec.model_validate(given)
         except ValidationError as error:
@@ -173,6 +196,35 @@ class PythonTool(Generic[P, R_co]):
         this process (a cancellation, an exit, an interrupt): that comes out as `OutsideError`.
         """
         return await contained(self._run(arguments, context))
+
+    async def reconcile(self, arguments: JsonObject, context: ToolContext) -> Reconciliation:
+        """Ask the function that was declared, in the event loop when it is async, else in a thread.
+
+        The output of `Done` comes out as a `ToolOutput`. Raises what the function raises, and
+        `OutsideError` when it gives none of the three answers.
+        """
+        function = self.declared["reconcile"]
+        values = await self.values(arguments)
+
+        async def ask() -> object:
+            if inspect.iscoroutinefunction(function):
+                return await function(values, context)
+            given = await tool_threads.run(lambda: function(values, context))
+            return await given if inspect.isawaitable(given) else given
+
+        match await contained(ask()):
+            case Done(output=None):
+                return Done()
+            case Done(output=output):
+                return Done(to_output(output))
+            case NotDone() | Unknown() as answer:
+                return answer
+            case answer:
+                raise OutsideError(
+                    "reconcile of {tool} gives {type}: give Done(…), NotDone() or Unknown()",
+                    tool=self._name,
+                    type=type(answer).__name__,
+                )
 
     async def _run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         reader, taker = self._plan
@@ -230,6 +282,13 @@ def tool(function: Callable[..., Any] | None = None, /, **declarations: Any) -> 
     `name` and `description` replace those of the function. The other declarations are those of
     `ToolSpec`; `timeout` is in seconds, None for no limit, 30 when nobody says. A method is
     decorated in its class or bound, `tool(obj.method)`. Decorating a tool again overrides it.
+
+    `reconcile` is a function, sync or async, of the arguments (a dict, as the function gets them)
+    and the `ToolContext`. It is asked when nobody saw the end of a call, after a crash, a timeout
+    or an `UnknownEffect`, before a person is asked or the model told, and has the tool's timeout to
+    answer: `Done(output)`, the call is completed with that; `NotDone()`, it is launched again under
+    the approval that it had, once at most unless it is interrupted again; `Unknown()`, an
+    exception, or no answer in time, and `on_unknown` decides.
     """
     if function is None:
         return lambda function: _make(function, declarations)  # pyright: ignore[reportUnknownLambdaType, reportUnknownVariableType]

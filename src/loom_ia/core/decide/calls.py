@@ -113,7 +113,7 @@ def _decide_unasked(
         waits = child is not None and bubbles and is_held(child, view.runs, now)
         (fates.held if waits else fates.launches).append(call)
     elif call.launches:  # interrupted: nobody saw its end
-        if tool.may_be_asked_again:
+        if tool.may_be_asked_again or call.is_undone:
             fates.launches.append(call)
         elif tool.on_unknown == "pause":
             fates.facts.append(_ask(call, plan, now, "unknown_effect"))

@@ -36,7 +36,7 @@ from loom_ia.core.events.run import (
 )
 from loom_ia.core.events.schema import event_schema
 from loom_ia.core.events.store import StoreChange, StoreChanged
-from loom_ia.core.events.tool import ToolCalled, ToolCompleted
+from loom_ia.core.events.tool import EffectReconciled, ToolCalled, ToolCompleted
 
 __all__ = [
     "CATALOGUE",
@@ -49,6 +49,7 @@ __all__ = [
     "BudgetExceeded",
     "CircuitOpened",
     "Draft",
+    "EffectReconciled",
     "EffectRecorded",
     "Event",
     "EventQuery",

@@ -39,7 +39,7 @@ from loom_ia.core.events.run import (
     StepStarted,
 )
 from loom_ia.core.events.store import StoreChanged
-from loom_ia.core.events.tool import ToolCalled, ToolCompleted
+from loom_ia.core.events.tool import EffectReconciled, ToolCalled, ToolCompleted
 
 _ALL: Final[tuple[type[Payload], ...]] = (
     RunStarted,
@@ -59,6 +59,7 @@ _ALL: Final[tuple[type[Payload], ...]] = (
     CircuitOpened,
     ToolCalled,
     ToolCompleted,
+    EffectReconciled,
     ApprovalRequested,
     ApprovalGranted,
     ApprovalRejected,

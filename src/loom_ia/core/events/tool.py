@@ -11,7 +11,7 @@ from loom_ia.core.json import JsonObject, JsonValue
 from loom_ia.core.model.base import nullable, sparse
 from loom_ia.core.model.changes import Change
 from loom_ia.core.model.content import ToolOutput
-from loom_ia.core.model.tooling import ToolKind
+from loom_ia.core.model.tooling import Reconciled, ToolKind
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.state import steps
 from loom_ia.core.state.calls import Failure
@@ -116,3 +116,33 @@ class ToolCompleted(Payload):
                 run, self.call_id, self.output, failure, self.changes, unknown=unknown
             )
         return steps.ended(run, self.call_id, self.changes, self.goto)
+
+
+class EffectReconciled(Payload):
+    """The outside world was asked whether a call took effect, its end having been seen by nobody.
+
+    With `done` the call is completed by what it told. With `not_done` nothing happened, and the
+    call may be launched again under the approval that it had. With `unknown` it could not tell, for
+    `reason`, and `on_unknown` decides.
+    """
+
+    TYPE = "effect.reconciled"
+    CATEGORY = "tool"
+    CONTENT = ("reason",)
+    SPAN: ClassVar[SpanRule] = "call"
+
+    call_id: CallId
+    tool_name: str
+    verdict: Reconciled
+    reason: str = sparse("")
+
+    @property
+    def status(self) -> EventStatus:
+        return "warning" if self.verdict == "unknown" else "ok"
+
+    def facets(self) -> dict[str, Facet]:
+        return {"tool_name": self.tool_name, "verdict": self.verdict}
+
+    def evolve(self, run: RunState, fact: Fact) -> RunState:
+        del fact
+        return run.undone(self.call_id) if self.verdict == "not_done" else run

@@ -12,6 +12,7 @@ ApprovalMode: TypeAlias = Literal["never", "always"]
 OnUnknown: TypeAlias = Literal["error", "pause"]
 ExpiryAction: TypeAlias = Literal["deny", "fail"]
 Remembers: TypeAlias = Literal["nothing", "call", "key"]
+Reconciled: TypeAlias = Literal["done", "not_done", "unknown"]
 ToolKind: TypeAlias = Literal["python", "builtin", "step", "graph", "subagent"]
 
 
@@ -30,7 +31,8 @@ class ToolSpec(Value):
 
     `remembers` says under what the tool itself remembers what it did: nothing, each call, or a key
     that all runs share. A tool that remembers is asked, by another launch, what became of a call
-    that was interrupted, and acts again only when that is known to be right.
+    that was interrupted, and acts again only when that is known to be right. `reconciles` says that
+    it can ask the outside world whether an effect happened whose end nobody saw.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
@@ -41,6 +43,7 @@ class ToolSpec(Value):
     approval: ApprovalMode = "never"
     idempotent: bool = False
     remembers: Remembers = "nothing"
+    reconciles: bool = False
     on_unknown: OnUnknown = "error"
     offload_over: int | None = Field(default=50_000, gt=0)
     timeout: float | None = Field(default=30.0, gt=0)
@@ -53,7 +56,7 @@ class ToolSpec(Value):
     @property
     def may_be_asked_again(self) -> bool:
         """Whether a call that was interrupted can be launched again, if only to be told its end."""
-        return self.may_run_again or self.remembers != "nothing"
+        return self.may_run_again or self.reconciles or self.remembers != "nothing"
 
 
 def arguments_digest(tool_name: str, arguments: JsonObject) -> str:

@@ -13,7 +13,7 @@ from loom_ia.core.ports.journal import (
     SessionPage,
 )
 from loom_ia.core.ports.models import ModelAccess, ModelClient, OnExchange, WireModelClient
-from loom_ia.core.ports.tools import Tool, ToolContext
+from loom_ia.core.ports.tools import Reconciling, Tool, ToolContext
 
 __all__ = [
     "ArtifactStore",
@@ -27,6 +27,7 @@ __all__ = [
     "ModelAccess",
     "ModelClient",
     "OnExchange",
+    "Reconciling",
     "Record",
     "SequenceConflict",
     "SessionEntry",

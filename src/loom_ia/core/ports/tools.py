@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from loom_ia.core.ids import CallId, RunId, SessionId, TenantId
 from loom_ia.core.json import JsonObject
@@ -44,6 +44,31 @@ class ToolContext:
     may_act_again: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The effect happened, and `output` is what the call gives; None when that is not known.
+
+    It is anything that a tool may return.
+    """
+
+    output: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotDone:
+    """The effect did not happen, and will not happen by itself any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The outside world cannot tell, for this reason; `on_unknown` decides."""
+
+    reason: str = ""
+
+
+Reconciliation: TypeAlias = Done | NotDone | Unknown
+
+
 class Tool(Protocol):
     """One tool of an agent."""
 
@@ -66,5 +91,17 @@ class Tool(Protocol):
         The timeout of the spec is applied by the caller of this method. A call that is cancelled
         ends only once the tool has really stopped: a function in a thread cannot be cut, so its
         result is still returned.
+        """
+        ...
+
+
+@runtime_checkable
+class Reconciling(Protocol):
+    """A tool whose spec says that it `reconciles`."""
+
+    async def reconcile(self, arguments: JsonObject, context: ToolContext) -> Reconciliation:
+        """Tell whether the effect of a call happened, whose end nobody saw. Has no effect.
+
+        Raising is the same as `Unknown`. The timeout of the spec is applied by the caller.
         """
         ...

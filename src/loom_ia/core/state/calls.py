@@ -132,7 +132,8 @@ class Call(Evolving):
 
     `problem` tells why the arguments cannot run; `edited` names the fields that a human changed;
     `remembered` is what the journal keeps of an effect that happened before its result was known;
-    `was_granted` tells that an earlier question about it was answered by yes.
+    `was_granted` tells that an earlier question about it was answered by yes. `undone` counts the
+    launches of which the outside world told that none took effect.
 
     A call that is delegated has the run that it opened, `child_run_id`. Of a step, `occurrence` is
     the how-manieth time it was reached and `driven_in` the drive that ran it last; `attempt` counts
@@ -154,6 +155,7 @@ class Call(Evolving):
     unknown: bool = False
     remembered: ToolOutput | None = None
     was_granted: bool = False
+    undone: int = 0
     child_run_id: RunId = ""
     occurrence: int = 0
     driven_in: str = ""
@@ -245,6 +247,17 @@ class Call(Evolving):
             parked=False,
             retry_at=None,
         )
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether it was launched, and is known not to have taken effect."""
+        return 0 < self.launches == self.undone
+
+    def not_done(self) -> "Call":
+        """Note that nothing happened: it may be launched as if it had never been."""
+        if self.output is not None and not self.unknown:
+            return self
+        return self.but(undone=self.launches, launched_in="")
 
     def set_down(self) -> "Call":
         """Note that its execution ended without an end of the call: it may be run again."""

@@ -392,11 +392,14 @@ class RunState(Evolving):
         call = self.call(call_id)
         if call is None:
             return self
-        run = self.with_call(call.completed(output, unknown=unknown))
-        step = run.step
-        if step and step.effect == "tool_batch" and not run.running():
-            return run.but(step=step.but(done=True))
-        return run
+        return _with_step_ended(self.with_call(call.completed(output, unknown=unknown)))
+
+    def undone(self, call_id: CallId) -> "RunState":
+        """Note that a call that was launched took no effect: it may be launched again."""
+        call = self.call(call_id)
+        if call is None:
+            return self
+        return _with_step_ended(self.with_call(call.not_done()))
 
     def remembered(self, call_id: CallId, result: ToolOutput) -> "RunState":
         """Keep the result of an effect that happened, whatever becomes of the call."""
@@ -541,6 +544,14 @@ def _readable(call: Call, language: Language) -> ToolOutput:
         note = TextBlock(text=prompt_text(language, "edited", fields=fields))
         output = output.model_copy(update={"blocks": (*output.shown, note)})
     return output
+
+
+def _with_step_ended(run: RunState) -> RunState:
+    """End the open step if nothing of it is running any more."""
+    step = run.step
+    if step and step.effect == "tool_batch" and not run.running():
+        return run.but(step=step.but(done=True))
+    return run
 
 
 def _without_calls(message: Message) -> Message:

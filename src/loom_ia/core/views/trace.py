@@ -34,10 +34,11 @@ from loom_ia.core.events.run import (
     StepCompleted,
     StepStarted,
 )
-from loom_ia.core.events.tool import ToolCalled, ToolCompleted
+from loom_ia.core.events.tool import EffectReconciled, ToolCalled, ToolCompleted
 from loom_ia.core.ids import CallId, RunId, SessionId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
+from loom_ia.core.model.tooling import Reconciled
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.run import Cancelled, Failed, RunState, Status, StepEffect
 from loom_ia.core.state.session import SessionState
@@ -113,6 +114,7 @@ class _OpenCall:
     arguments: JsonObject
     resumed: bool = False
     done: ToolCompleted | None = None
+    reconciled: Reconciled | None = None
     approvals: list[Approval] = field(default_factory=list[Approval])
     launched: bool = False
     called: ToolCalled | None = None
@@ -134,6 +136,7 @@ class _OpenCall:
             latency_ms=done.latency_ms if done and self.launched else None,
             arguments=self.arguments,
             outcome=outcome,
+            reconciled=self.reconciled,
             result=done.output.text if done else "",
             approvals=tuple(self.approvals),
             child_run_id=called.child_run_id if called else "",
@@ -242,6 +245,8 @@ class TraceReader:
                 self._step().items.append(_trouble(payload, event.role or ""))
             case ToolCalled() | ToolCompleted():
                 self._moved(payload)
+            case EffectReconciled():
+                self._call(payload.call_id, payload.tool_name).reconciled = payload.verdict
             case ApprovalRequested() | ApprovalGranted() | ApprovalRejected() | ApprovalExpired():
                 self._asked_or_decided(payload, event.ts)
             case _:

@@ -11,6 +11,7 @@ from loom_ia.core.ids import CallId, RunId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.chunks import StopReason
+from loom_ia.core.model.tooling import Reconciled
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.calls import QuestionKind
 from loom_ia.core.state.run import FinalizingReason, StepEffect
@@ -130,7 +131,8 @@ class ToolItem(Value):
     """One call: `outcome` is None while its end is not known.
 
     `launched` is false for a call that was settled without being started. `resumed` tells that it
-    had been started before.
+    had been started before, `reconciled` what the outside world told of its effect when it was
+    asked.
     """
 
     kind: Literal["tool"] = "tool"
@@ -141,6 +143,7 @@ class ToolItem(Value):
     latency_ms: int | None = None
     arguments: JsonObject
     outcome: ToolOutcome | None = None
+    reconciled: Reconciled | None = None
     result: str = ""
     approvals: tuple[Approval, ...] = ()
     child_run_id: RunId = ""

@@ -341,13 +341,19 @@ class _Writer:
             yield duration(self._elapsed[item.call_id])
         if item.resumed:
             yield self.translate("started again")
+        if item.reconciled == "done":
+            yield self.translate("found done by asking")
+        elif item.reconciled == "not_done":
+            yield self.translate("found not done by asking")
+        elif item.reconciled == "unknown":
+            yield self.translate("asked in vain what became of it")
         if not item.launched:
             yield self.translate("not started")
         elif under_way:
             yield self.translate("under way")
         elif item.outcome is None and item.child_run_id:
             yield self.translate("its run was not over")
-        elif item.outcome is None:
+        elif item.outcome is None and item.reconciled is None:
             yield self.translate("its end is not known")
         elif item.outcome == "unknown":
             yield self.translate("its effect is not known")

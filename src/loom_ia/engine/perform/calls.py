@@ -10,7 +10,7 @@ import contextlib
 import logging
 import time
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from loom_ia.core.decide.effects import RunCalls
 from loom_ia.core.errors import (
@@ -25,7 +25,7 @@ from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.tool import ToolCompleted
 from loom_ia.core.json import storable_text
 from loom_ia.core.model.content import ToolOutput
-from loom_ia.core.ports.tools import Tool, ToolContext
+from loom_ia.core.ports.tools import Done, NotDone, Tool, ToolContext, Unknown
 from loom_ia.core.prompts import prompt_text
 from loom_ia.core.state.calls import Call, Granted
 from loom_ia.core.state.run import RunState
@@ -33,6 +33,10 @@ from loom_ia.engine.perform.children import drive_child
 from loom_ia.engine.perform.context import EffectContext
 from loom_ia.engine.perform.keep import Keeper
 from loom_ia.engine.perform.memory import call_memory
+from loom_ia.engine.perform.reconcile import ask_outside, reconciled
+
+_GRACE_S: Final = 5.0
+"""How long a call that was told to stop is waited for, before the outside world is asked."""
 
 _log = logging.getLogger("loom_ia.engine.tools")
 
@@ -91,19 +95,80 @@ class _Invocation:
         """Run the call within its time and give the facts of its end."""
         tool = self.context.agent.tools[self.call.name]
         stop = _Stop()
+        context = self._context(tool, stop)
         self.started = time.perf_counter()
-        task = asyncio.ensure_future(self._work(tool, self._context(tool, stop)))
+        if self._only_asks(tool, context):
+            text = prompt_text(context.language, "unknown_effect")
+            unknown = self._fact(ToolOutput.of_error(text), unknown=True)
+            return await self._reconciled(tool, context, (unknown,))
+        task = asyncio.ensure_future(self._work(tool, context))
         try:
             done, _ = await asyncio.wait((task,), timeout=tool.spec.timeout)
         except asyncio.CancelledError:
             stop.asked = True
+            task.cancel()
             self._leave(task)
             raise
-        if done:
-            return self._ended(task)
-        stop.asked = True
-        self._leave(task)
-        return self._timed_out(tool)
+        if not done:
+            stop.asked = True
+            task.cancel()
+            return await self._given_up(tool, context, task)
+        facts = self._ended(task)
+        if tool.spec.reconciles and _is_unknown(facts):
+            return await self._reconciled(tool, context, facts)
+        return facts
+
+    def _only_asks(self, tool: Tool, context: ToolContext) -> bool:
+        """Whether this launch must not act before the outside world was asked about the last one.
+
+        A tool that remembers finds that out by itself, and says `UnknownEffect`.
+        """
+        spec = tool.spec
+        asks = spec.reconciles and spec.remembers == "nothing"
+        return asks and context.resumed and not context.may_act_again
+
+    async def _given_up(
+        self, tool: Tool, context: ToolContext, task: "asyncio.Future[Facts]"
+    ) -> Facts:
+        """Say what becomes of a call whose time is over."""
+        facts = self._timed_out(tool)
+        if not tool.spec.reconciles or not _is_unknown(facts):
+            self._leave(task)
+            return facts
+        try:
+            await asyncio.wait((task,), timeout=_GRACE_S)
+            if task.done() and not task.cancelled() and not _is_failure(task.result()):
+                return task.result()  # it ended all the same
+            return await self._reconciled(tool, context, facts, may_be_acting=not task.done())
+        finally:
+            if not task.done():
+                self._leave(task)
+
+    async def _reconciled(
+        self, tool: Tool, context: ToolContext, facts: Facts, *, may_be_acting: bool = False
+    ) -> Facts:
+        """Ask what became of an effect before `facts` tell that it is unknown.
+
+        A call that did not act is launched again, unless it was already for that reason.
+        """
+        call = self.call
+        answer = await ask_outside(tool, call, context)
+        may_be_acting |= self.context.strays.has(self.context.run.run_id, call.call_id)
+        if isinstance(answer, NotDone) and may_be_acting:
+            answer = Unknown("not by then, and it may still be acting")
+        fact = reconciled(call, answer)
+        match answer:
+            case Unknown():
+                return (fact, *facts)
+            case NotDone() if not _was_undone(call):
+                return (fact,)
+            case NotDone():
+                text = prompt_text(context.language, "not_done")
+                return (fact, self._fact(ToolOutput.of_error(text)))
+            case Done(output):
+                if not isinstance(output, ToolOutput):
+                    output = ToolOutput.of_text(prompt_text(context.language, "done_before"))
+                return (fact, *await self._kept(output, tool))
 
     def _context(self, tool: Tool, stop: _Stop) -> ToolContext:
         call, run = self.call, self.context.run
@@ -122,7 +187,7 @@ class _Invocation:
             should_stop=lambda: stop.asked,
             language=self.context.agent.plan.language,
             memory=call_memory(call, tool.spec, key, self.context),
-            may_act_again=tool.spec.may_run_again or _was_allowed_again(call),
+            may_act_again=tool.spec.may_run_again or _was_undone(call) or _was_allowed_again(call),
         )
 
     def _ended(self, task: "asyncio.Future[Facts]") -> Facts:
@@ -139,6 +204,10 @@ class _Invocation:
         except UnknownEffect as error:
             text = storable_text(text_of(error)) or prompt_text(context.language, "unknown_effect")
             return (self._fact(ToolOutput.of_error(text), unknown=True),)
+        return await self._kept(output, tool)
+
+    async def _kept(self, output: ToolOutput, tool: Tool) -> Facts:
+        """Give the facts of a result, put away if it must be."""
         completed = self._fact(output)
         limit = tool.spec.offload_over
         if not output.files and (limit is None or len(output.text) <= limit):
@@ -200,9 +269,8 @@ class _Invocation:
 
     def _leave(self, task: "asyncio.Future[Facts]") -> None:
         """Let a call that was told to stop end by itself, and write what it did if it matters."""
-        task.cancel()
         late = asyncio.ensure_future(self._write_late(task))
-        self.context.strays.keep(late)
+        self.context.strays.keep(late, self.context.run.run_id, self.call.call_id)
 
     async def _write_late(self, task: "asyncio.Future[Facts]") -> None:
         await asyncio.wait((task,))
@@ -223,6 +291,19 @@ class _Invocation:
             return ()
         known = call.is_settled and not call.unknown
         return () if known or call.span != self.call.span else facts
+
+
+def _is_unknown(facts: Facts) -> bool:
+    return any(isinstance(fact, ToolCompleted) and fact.outcome == "unknown" for fact in facts)
+
+
+def _is_failure(facts: Facts) -> bool:
+    return any(isinstance(fact, ToolCompleted) and fact.output.is_error for fact in facts)
+
+
+def _was_undone(call: Call) -> bool:
+    """Whether the outside world told that nothing had happened before this launch."""
+    return 0 < call.undone == call.launches - 1
 
 
 def _was_allowed_again(call: Call) -> bool:

@@ -23,12 +23,16 @@ class Strays:
     """Calls that go on after their run was stopped; an instance waits for them when it closes."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], tuple[RunId, CallId]] = {}
 
-    def keep(self, task: asyncio.Task[None]) -> None:
-        """Hold on to a task until it ends."""
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def keep(self, task: asyncio.Task[None], run_id: RunId, call_id: CallId) -> None:
+        """Hold on to the task of a call until it ends."""
+        self._tasks[task] = (run_id, call_id)
+        task.add_done_callback(self._tasks.pop)
+
+    def has(self, run_id: RunId, call_id: CallId) -> bool:
+        """Whether a launch of this call may still be acting, in this process."""
+        return (run_id, call_id) in self._tasks.values()
 
     async def join(self, timeout: float) -> None:
         """Wait for all of them, at most `timeout` seconds; those that remain are cancelled."""
