@@ -122,6 +122,18 @@ PROBLEMS: dict[str, tuple[str, str]] = {
         "  a: {set: {x: '1'}, then: b}",
         "graphs/g.yaml:3: steps.a.then — there is no step b (steps: a, END)",
     ),
+    "a step that is nearly there": (
+        "  start: {set: {}, then: {branch: x, routes: {y: ende, n: END}}}\n  end: {set: {}}",
+        "graphs/g.yaml:3: steps.start.then.routes.y — there is no step ende (did you mean end?)",
+    ),
+    "fallback": (
+        "  a: {set: {x: '1'}, fallback: zzzz}",
+        "graphs/g.yaml:3: steps.a.fallback — there is no step zzzz (steps: a, END)",
+    ),
+    "cached child": (
+        "  a: {agent: devis, ask: x, into: y, cache: {key: '1'}}",
+        "graphs/g.yaml:3: steps.a — add_step('a', cache=…): what a graph or an agent below gives",
+    ),
     "expression": (
         "  a: {set: {x: 'y ** 2'}}",
         "graphs/g.yaml:3: steps.a.set.x — in the expression 'y ** 2', column 1: only keys",
@@ -158,6 +170,44 @@ def test_a_fault_has_its_place(folder: Folder, case: str) -> None:
     folder.write("graphs/g.yaml", f"name: g\nsteps:\n{text}\n")
     (problem,) = folder.problems()
     assert problem.startswith(expected)
+
+
+def test_a_wrong_text_hides_no_wrong_step(folder: Folder) -> None:
+    """An expression that cannot be read and a step that is not there are told at once."""
+    folder.write(
+        "graphs/g.yaml",
+        "name: g\nsteps:\n  a: {set: {x: 'y **'}, then: [b, c]}\n  b: {set: {}, join: all}\n",
+    )
+    places = [problem.split(" — ")[0] for problem in folder.problems()]
+    assert places == ["graphs/g.yaml:3: steps.a.set.x", "graphs/g.yaml:3: steps.a.then[1]"]
+
+
+async def test_doubts_about_shapes_are_warnings(folder: Folder) -> None:
+    """A step that no way leads to, or that never ends: written or built, the instance starts."""
+    folder.write("loom.yaml", ROOT.replace("profile: dev", "profile: prod"))
+    folder.write(
+        "graphs/g.yaml",
+        "name: g\nsteps:\n  a: {set: {}}\n  lost: {set: {}}\n  loop: {set: {}, then: loop}\n",
+    )
+    folder.write(
+        "steps.py",
+        "from loom_ia.graph import Graph\n"
+        'built = Graph("built").add_step("a", dict, "a").add_step("b", dict)\n',
+    )
+    expected = [
+        "graphs/g.yaml:4: steps.lost — no way leads from a to the step lost",
+        "graphs/g.yaml:5: steps.loop — no way leads from a to the step loop",
+        "graphs/g.yaml:5: steps.loop — END cannot be reached from the step loop",
+    ]
+    assert [str(w) for w in folder.load().warnings if "steps." in w.path] == expected
+    async with Loom(folder.load(references=True)) as loom:
+        assert list(loom.graphs) == ["g", "built"]
+        told = [str(warning) for warning in loom._host.warnings]
+    assert [text for text in told if "graphs/g.yaml" in text] == expected
+    assert [text for text in told if text.startswith("graph built")] == [
+        "graph built: no way leads from a to the step b",
+        "graph built: END cannot be reached from the step a",
+    ]
 
 
 REFERENCES = {

@@ -10,12 +10,14 @@ _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
 _VARIES = re.compile(
     rf"(?P<id>{_UUID})"
     r"|(?P<instant>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00))"
+    r"|(?P<moment>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)"
     r"|(?P<duration>\d+(?:[.,]\d+)? ?(?:ms|s)\b)"
     r"|(?P<worker>worker-[0-9a-f]{12})"
     r"|(?P<any>…)"
 )
 _PATTERNS = {
     "instant": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)",
+    "moment": r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d",
     "duration": r"\d+(?:[.,]\d+)? ?(?:ms|s)",
     "worker": r"worker-[0-9a-f]{12}",
     "any": r".*?",

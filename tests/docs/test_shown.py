@@ -14,6 +14,7 @@ THREE = "01a11f47-ae95-7161-91ab-ee7c2558ef43"
     [
         ("took 80 ms", "took 9 ms"),
         ("at 2026-01-01T00:00:00Z", "at 2027-02-03T04:05:06.789Z"),
+        ("at 2026-01-01 00:00:00", "at 2027-02-03 04:05:06"),
         ("by worker-0123456789ab", "by worker-ba9876543210"),
         ("Run : … done", "Run : anything, done"),
         ("a\n…\nz", "a\nb\nc\nz"),

@@ -815,3 +815,11 @@ async def test_a_store_may_say_that_a_key_is_missing_with_no_text() -> None:
     assert (await graph.run(store=store, run_id="run")).state == {"a": 1}
     with pytest.raises(RunNotFound):
         await graph.resume("other", store=store)
+
+
+@pytest.mark.parametrize("store", ["runs.db", object()])
+async def test_what_is_no_store_is_refused_by_name(store: Any) -> None:
+    """A path or another object is not taken for a store; the error names what is one."""
+    graph = Graph("g").add_step("a", lambda state: None)
+    with pytest.raises(ValueError, match=r"it is a store, such as MemoryStore\(\), SQLiteStore"):
+        await graph.run(store=store)

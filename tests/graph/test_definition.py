@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from loom_ia.graph.children import agent_step
 from loom_ia.graph.definition import GraphDefinition
 from loom_ia.graph.errors import DuplicateStep, InvalidGraph, StepNotFound
 from loom_ia.graph.fingerprint import differences, fingerprint_of
@@ -126,6 +127,28 @@ def test_a_step_is_a_function() -> None:
     """What cannot be called is refused."""
     with pytest.raises(ValueError, match="fn="):
         graph().add_step("a", {"output": 1})  # pyright: ignore[reportArgumentType] -- wrong
+
+
+@pytest.mark.parametrize("fn", [lambda: None, lambda s, c, more: None, lambda s, *, more: None])
+def test_a_step_takes_the_state_and_maybe_the_context(fn: Any) -> None:
+    """A function that could not be called so is refused when it is added, and not when it runs."""
+    with pytest.raises(ValueError, match=r"a step is f\(state\) or f\(state, ctx\)"):
+        GraphDefinition[Any]("g").add_step("a", fn)
+
+
+def test_what_runs_below_is_not_cached() -> None:
+    """A cache on a step that runs an agent would serve nothing, so it is refused."""
+    with pytest.raises(ValueError, match=r"add_step\('a', cache=…\)"):
+        GraphDefinition[Any]("g").add_step(
+            "a", agent_step("devis", ask=str, into="x"), cache=Cache(str)
+        )
+
+
+def test_the_end_in_quotes_is_told_apart() -> None:
+    """The name of the end is no step; the error says what was meant."""
+    graph = GraphDefinition[Any]("g").add_step("a", dict, then="END")
+    with pytest.raises(StepNotFound, match=r"the end is END of loom_ia\.graph, without quotes"):
+        graph.require_valid()
 
 
 def test_a_definition_keeps_every_option() -> None:

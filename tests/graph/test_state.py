@@ -95,9 +95,9 @@ def test_a_view_is_a_mapping_that_cannot_be_changed() -> None:
     assert repr(view) == "StateView({'a': 1, 'b': (1,)})"
     with pytest.raises(KeyError):
         view["z"]
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"return what changes, \{'a': …\}"):
         view["a"] = 2
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"return what changes, \{'a': DELETE\}"):
         del view["a"]
 
 

@@ -106,6 +106,12 @@ class Instance:
         """Give an agent ready to be driven; raises `UnknownAgent` naming those that exist."""
         programs = self.programs()
         program = programs.get(agent)
+        if program is None and self.house is not None and agent in self.house.graphs():
+            raise UnknownAgent(
+                "{name!r} is a graph, not an agent: run it with {command} (run_graph in Python)",
+                name=agent,
+                command=f"loom graph run {agent}",
+            )
         if program is None:
             raise UnknownAgent(
                 "there is no agent {agent!r}; agents: {agents}",
@@ -120,6 +126,12 @@ class Instance:
         if self.house is not None:
             graphs = self.house.graphs()
         graph = graphs.get(name)
+        if graph is None and name in self.programs():
+            raise UnknownGraph(
+                "{name!r} is an agent, not a graph: run it with {command} (run in Python)",
+                name=name,
+                command=f"loom run {name}",
+            )
         if graph is None:
             raise UnknownGraph(
                 "there is no graph {graph!r}; graphs: {graphs}",

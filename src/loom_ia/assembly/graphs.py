@@ -1,8 +1,10 @@
 """The graphs of an instance: those that are written, and those that were built in Python."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
+from loom_ia.config.checks.graphs import warned
 from loom_ia.config.load import LoadedConfig
 from loom_ia.config.root import ToolExecution
 from loom_ia.core.errors import ConfigError, Problem
@@ -49,6 +51,16 @@ class Graphs:
         if problems:
             raise ConfigError(problems)
         return found
+
+    def warnings(self) -> list[Problem]:
+        """Tell what probably was not meant in the graphs that were built in Python."""
+        written = {spec.name for spec in self._loaded.config.graphs}
+        return [
+            replace(warned(fault, graph), file=f"graph {graph.name}")
+            for graph in self.all().values()
+            if graph.name not in written
+            for fault in graph.validate()
+        ]
 
     def graph(self, name: str) -> AnyGraph:
         """Give a graph by the name that something refers to it by."""

@@ -78,6 +78,7 @@ class Host:
                     programs[agent.name] = self._program(agent, tools)
             if problems:
                 raise ConfigError(problems)
+            self.warnings = (*self.warnings, *graphs.warnings())
             self._programs, self._graphs = programs, known
         return self._programs
 

@@ -18,6 +18,7 @@ from loom_ia.config.availability import AGENT, GRAPH, Pattern
 from loom_ia.config.checks import (
     CHECKS,
     CHECKS_OF_TOOLS,
+    DOUBTS,
     HARDENED,
     check_durability,
 )
@@ -111,7 +112,8 @@ class LoadedConfig:
         if self.profile.name != "dev":
             problems += lost
         _raise_if_any(problems)
-        return (*lost, *(fault for check in HARDENED for fault in check(self.project)))
+        checks = (*HARDENED, *DOUBTS)
+        return (*lost, *(fault for check in checks for fault in check(self.project)))
 
 
 def load_config(
@@ -296,6 +298,7 @@ def _prepare(
     if problems:
         project.references.close()
     _raise_if_any(problems)
+    warnings = (*warnings, *(doubt for check in DOUBTS for doubt in check(project)))
     specs = tuple(agent.spec for agent in project.agents)
     return LoadedConfig(
         config=root.model_copy(

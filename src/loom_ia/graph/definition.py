@@ -271,6 +271,13 @@ class GraphDefinition(Generic[S]):
                 step=fault.target,
                 graph=self.name,
             )
+        if fault.target == "END":
+            return StepNotFound(
+                'step "END" not found in graph "{graph}": "{source}" leads to it;'
+                " the end is END of loom_ia.graph, without quotes",
+                graph=self.name,
+                source=fault.step,
+            )
         return StepNotFound(
             'step "{step}" not found in graph "{graph}": "{source}" leads to it',
             step=fault.target,

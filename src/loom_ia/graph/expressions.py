@@ -83,7 +83,8 @@ def _tree(source: str) -> ast.expr:
             return ast.parse(source.strip(), mode="eval").body
     except SyntaxError as error:
         lead = len(source) - len(source.lstrip())
-        raise _wrong(source, (error.offset or 0) + lead, "it cannot be read") from error
+        offset = error.offset or len(source.strip()) + 1  # 0 when it stops too early
+        raise _wrong(source, offset + lead, "it cannot be read") from error
     except (ValueError, MemoryError, RecursionError) as error:
         raise _wrong(source, 0, "it cannot be read") from error
 

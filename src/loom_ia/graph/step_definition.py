@@ -46,9 +46,15 @@ class StepDefinition:
     def __post_init__(self) -> None:
         _require_name(self.name)
         _require_options(self)
+        _require_callable_with_state(self)
         object.__setattr__(self, "wants_context", takes(self.fn, 2))
         object.__setattr__(self, "is_async", is_async(self.fn))
         object.__setattr__(self, "child", getattr(self.fn, "__loom_child__", None))
+        if self.cache is not None and self.child is not None:
+            raise ValueError(
+                f"add_step({self.name!r}, cache=…): what a graph or an agent below gives is not"
+                " cached (put cache on a step of that graph, which calls a function)"
+            )
 
     def may_lead_to(self, name: str) -> bool:
         """Whether its router may answer that step, as far as is known; the end it always may."""
@@ -167,6 +173,23 @@ def _require_options(step: StepDefinition) -> None:
         if not is_right:
             value = getattr(step, option)
             raise ValueError(f"add_step({step.name!r}, {option}={value!r}): it is {accepted}")
+
+
+def _require_callable_with_state(step: StepDefinition) -> None:
+    """Refuse a function that cannot be called with the state, or with the state and a context."""
+    try:
+        signature = inspect.signature(step.fn)
+    except (TypeError, ValueError):
+        return  # some callables of C tell nothing
+    for given in (("state",), ("state", "ctx")):
+        try:
+            signature.bind(*given)
+        except TypeError:
+            continue
+        return
+    raise ValueError(
+        f"add_step({step.name!r}, fn=…): a step is f(state) or f(state, ctx), not f{signature}"
+    )
 
 
 def _is(value: object, kind: type, *others: object) -> bool:

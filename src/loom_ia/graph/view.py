@@ -1,7 +1,7 @@
 """What a step sees of the values of a state."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, final
+from typing import Any, NoReturn, final
 
 from loom_ia.core.json import JsonValue
 from loom_ia.core.model.changes import Values
@@ -32,6 +32,12 @@ class StateView(Mapping[str, Any]):
         stored = extra[key] if extra and key in extra else self._values[key]
         value = self._read[key] = self._codec.from_json(stored)
         return value
+
+    def __setitem__(self, key: str, value: object) -> NoReturn:
+        raise TypeError(f"a state is read-only: return what changes, {{{key!r}: …}}")
+
+    def __delitem__(self, key: str) -> NoReturn:
+        raise TypeError(f"a state is read-only: return what changes, {{{key!r}: DELETE}}")
 
     def __contains__(self, key: object) -> bool:
         return key in self._values or bool(self._extra and key in self._extra)

@@ -145,8 +145,42 @@ def router(step: AnyStep) -> Router | Target | None:
 
 def _target(written: str | Sequence[str]) -> Target:
     if isinstance(written, str):
-        return END if written in (END_WORD, "") else written
+        return END if is_end(written) else written
     return list(written)
+
+
+def is_end(target: str) -> bool:
+    """Whether the name of a target is that of the end."""
+    return target in (END_WORD, "")
+
+
+def leads(step: AnyStep) -> Iterator[tuple[KeyPath, str]]:
+    """Give every name that a step leads to, with its path."""
+    match step.then:
+        case None:
+            pass
+        case BranchSpec(routes=routes, default=default):
+            for key, to in routes.items():
+                yield from _names(to, ("then", "routes", key))
+            yield from _names(default, ("then", "default"))
+        case ConditionSpec(if_true=first, if_false=second):
+            yield from _names(first, ("then", "if_true"))
+            yield from _names(second, ("then", "if_false"))
+        case FanOutSpec(fan_out=name):
+            yield ("then", "fan_out"), name
+        case then:
+            yield from _names(then, ("then",))
+    if step.fallback is not None:
+        yield ("fallback",), step.fallback
+
+
+def _names(target: str | Sequence[str] | None, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    if target is None:
+        return
+    if isinstance(target, str):
+        yield path, target
+    else:
+        yield from (((*path, position), name) for position, name in enumerate(target))
 
 
 def _merge(name: str) -> Merge:

@@ -153,6 +153,8 @@ def test_the_input_may_be_a_file(project: Desk) -> None:
 
 REFUSED = {
     ("graph", "run", "quotes"): "there is no graph 'quotes'; graphs: quote, built",
+    ("graph", "run", "boss"): "'boss' is an agent, not a graph: run it with loom run boss",
+    ("run", "quote", "x"): "'quote' is a graph, not an agent: run it with loom graph run quote",
     ("graph", "run", "built", "--input", "n"): "write a name, =, and a value",
     ("graph", "run", "built", "--input-file", "no.json"): "no.json cannot be read",
     ("graph", "resume", "r9"): "there is no run r9",
@@ -211,6 +213,18 @@ def test_validate_names_graphs(project: Desk) -> None:
     assert "Graphs     : quote, built" in out
     assert "quote : graph, 5 step(s)" in out
     assert "boss : model BOSS, 0 Python tool(s), 1 graph(s)" in out
+    assert out.endswith("2 agent(s) and 2 graph(s) mounted without error.\n")
+
+
+def test_validate_warns_of_steps_that_nothing_leads_to(project: Desk) -> None:
+    """With the place, as for anything else; the project is accepted."""
+    with (project.folder / "graphs" / "quote.yaml").open("a") as file:
+        file.write("  lost: {set: {}}\n")
+    done = project("validate")
+    assert done.code == 0
+    place = "graphs/quote.yaml:17: steps.lost"
+    assert f"Warning    : {place} — no way leads from check to the step lost" in done.out
+    assert done.out.endswith("2 agent(s) and 2 graph(s) mounted without error, 1 warning(s).\n")
 
 
 def test_it_speaks_french(project: Desk) -> None:

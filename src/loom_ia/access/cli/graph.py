@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     reading = add_command(actions, "history", _("list the steps that a run has ended"))
     forking = add_command(actions, "fork", _("begin a run where another one stood"))
     forking.add_argument(
-        "--at", metavar="SEQ", type=int, required=True, help=_("the place, a SEQ of the history")
+        "--at", metavar="PLACE", type=int, required=True, help=_("a place of its history")
     )
     forking.add_argument("--run-id", metavar="ID", help=_("choose the id of the new run"))
     for command in (resuming, reading, forking):

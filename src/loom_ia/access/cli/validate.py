@@ -62,7 +62,7 @@ def _show(desk: "Desk", path: str) -> None:
     warnings = [*_said(desk.warnings), *_without_agent(desk)]
     for line in warnings:
         show(printable(_("Warning    : {problem}", problem=line)))
-    show(_conclusion(len(desk.programs), len(warnings)))
+    show(_conclusion(len(desk.programs), len(desk.graphs), len(warnings)))
 
 
 def _rows(desk: "Desk", path: str) -> "Iterator[tuple[str, str]]":
@@ -138,7 +138,7 @@ def _said(warnings: "tuple[Problem, ...]") -> tuple[str, ...]:
 
 
 def _without_agent(desk: "Desk") -> "Iterator[str]":
-    if not desk.programs:
+    if not desk.programs and not desk.graphs:
         yield _(
             "there is no agent (write {file}, or a first project with {command})",
             file=f"{desk.config.agents_dir}/<name>.yaml",
@@ -146,11 +146,15 @@ def _without_agent(desk: "Desk") -> "Iterator[str]":
         )
 
 
-def _conclusion(agents: int, warnings: int) -> str:
+def _conclusion(agents: int, graphs: int, warnings: int) -> str:
+    if graphs:
+        mounted = _("{agents} agent(s) and {graphs} graph(s)", agents=agents, graphs=graphs)
+    else:
+        mounted = _("{agents} agent(s)", agents=agents)
     if not warnings:
-        return _("{count} agent(s) mounted without error.", count=agents)
+        return _("{mounted} mounted without error.", mounted=mounted)
     return _(
-        "{count} agent(s) mounted without error, {warnings} warning(s).",
-        count=agents,
+        "{mounted} mounted without error, {warnings} warning(s).",
+        mounted=mounted,
         warnings=warnings,
     )

@@ -25,6 +25,7 @@ from loom_ia.graph.types import Durability
 
 _PROCESS: Final = f"graph-{token_hex(6)}"
 _CALLS: Final = count(1)
+_METHODS: Final = ("get", "put", "delete", "list", "tx")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,17 @@ _DESKS: Final[WeakKeyDictionary[Any, Desk]] = WeakKeyDictionary()
 
 
 def desk_of(store: Store | None, graph: str) -> Desk:
-    """Give the desk of a store; a private one in memory without a store."""
+    """Give the desk of a store; a private one in memory without a store.
+
+    Raises `ValueError` for what is no store.
+    """
     if store is None:
         return Desk(MemoryJournal(), None)
+    if not all(callable(getattr(store, name, None)) for name in _METHODS):
+        raise ValueError(
+            f"store={store!r}: it is a store, such as MemoryStore(), SQLiteStore(path),"
+            f" or any object with {', '.join(_METHODS)}"
+        )
     journal = getattr(store, "journal", None)
     if journal is None:
         return _foreign(store, graph)

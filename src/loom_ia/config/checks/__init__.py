@@ -2,8 +2,8 @@
 
 Law. A check looks at the project and yields a problem for each fault; it neither stops at the first
 nor speaks about a part that was refused already. To add one, write its file and name it below.
-Some stand apart: those of tools import the user's modules, one only warns in the dev profile, and
-the hardened ones are errors in prod alone.
+Some stand apart: those of tools import the user's modules, one only warns in the dev profile, the
+hardened ones are errors in prod alone, and doubts are only told.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from loom_ia.config.checks.budgets import check_budgets
 from loom_ia.config.checks.chains import check_chains, check_windows
 from loom_ia.config.checks.cycles import check_cycles, check_cycles_in_python
 from loom_ia.config.checks.durability import check_durability
-from loom_ia.config.checks.graphs import check_graphs
+from loom_ia.config.checks.graphs import check_graphs, check_shapes
 from loom_ia.config.checks.idempotency import check_idempotency
 from loom_ia.config.checks.models import check_cache_prices, check_keys, check_models
 from loom_ia.config.checks.names import check_names
@@ -55,4 +55,7 @@ HARDENED: Final[tuple[Check, ...]] = (
 )
 """What would better not be: told everywhere, and refused in prod."""
 
-__all__ = ["CHECKS", "CHECKS_OF_TOOLS", "HARDENED", "Check", "check_durability"]
+DOUBTS: Final[tuple[Check, ...]] = (check_shapes,)
+"""What probably was not meant: told everywhere, refused nowhere; only asked of a sound project."""
+
+__all__ = ["CHECKS", "CHECKS_OF_TOOLS", "DOUBTS", "HARDENED", "Check", "check_durability"]

@@ -1,5 +1,6 @@
 """A graph that is written holds together: its texts can be read, its steps lead somewhere."""
 
+import difflib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
@@ -12,10 +13,10 @@ from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.tooling import ToolSpec
 from loom_ia.core.ports.tools import Tool, ToolContext
 from loom_ia.graph.definition import GraphDefinition
-from loom_ia.graph.spec import AgentStep, GraphSpec
+from loom_ia.graph.spec import END_WORD, AgentStep
 from loom_ia.graph.types import Step
 from loom_ia.graph.validation import Problem as Fault
-from loom_ia.graph.written import add_written, faults
+from loom_ia.graph.written import add_written, faults, is_end, leads
 
 
 def check_graphs(project: Project) -> Iterator[Problem]:
@@ -26,6 +27,7 @@ def check_graphs(project: Project) -> Iterator[Problem]:
             template = "the name {name} is that of an agent (choose another)"
             yield graph.source.problem(("name",), template, name=graph.spec.name)
         yield from _agents(graph, names)
+        yield from _targets(graph)
         found = list(faults(graph.spec))
         for path, problem in found:
             yield _placed(graph, path, problem)
@@ -49,6 +51,22 @@ def _agents(graph: WrittenGraph, names: set[str]) -> Iterator[Problem]:
             yield graph.source.problem(path, template, agent=step.agent, agents=known)
 
 
+def _targets(graph: WrittenGraph) -> Iterator[Problem]:
+    """Refuse a step that leads to one that is not there, whatever else is wrong with it."""
+    steps = graph.spec.steps
+    for name, step in steps.items():
+        for path, target in leads(step):
+            if target in steps or is_end(target):
+                continue
+            place = ("steps", name, *path)
+            if near := difflib.get_close_matches(target, [*steps, END_WORD], n=1):
+                template = "there is no step {name} (did you mean {suggestion}?)"
+                yield graph.source.problem(place, template, name=target, suggestion=near[0])
+            else:
+                template = "there is no step {name} (steps: {known}, END)"
+                yield graph.source.problem(place, template, name=target, known=", ".join(steps))
+
+
 def _shape(graph: WrittenGraph) -> Iterator[Problem]:
     """Build the graph on steps that do nothing, and tell what is wrong with its shape."""
     spec = graph.spec
@@ -62,8 +80,27 @@ def _shape(graph: WrittenGraph) -> Iterator[Problem]:
             yield graph.source.problem(("steps", name), "{problem}", problem=str(error))
     if is_whole:
         for fault in shape.validate():
-            if fault.severity == "error":
+            if fault.severity == "error" and fault.code != "unknown_target":
                 yield _told(graph, fault)
+
+
+def check_shapes(project: Project) -> Iterator[Problem]:
+    """Tell of a step that no way leads to, and of one that no way leads to the end from."""
+    for graph in project.graphs:
+        shape = GraphDefinition[Any](graph.spec.name, graph.spec.entry)
+        for name, step in graph.spec.steps.items():
+            add_written(shape, name, step, _NOTHING)
+        for fault in shape.validate():
+            yield _placed(graph, ("steps", fault.step or ""), warned(fault, shape))
+
+
+def warned(fault: Fault, graph: GraphDefinition[Any]) -> Problem:
+    """Say a warning about the shape of a graph, without its place."""
+    if fault.code == "unreachable":
+        template = "no way leads from {entry} to the step {step}"
+        return Problem("", None, "", template, {"entry": graph.entry, "step": fault.step})
+    template = "END cannot be reached from the step {step}"
+    return Problem("", None, "", template, {"step": fault.step})
 
 
 def _told(graph: WrittenGraph, fault: Fault) -> Problem:
@@ -74,19 +111,9 @@ def _told(graph: WrittenGraph, fault: Fault) -> Problem:
         case "missing_entry":
             template = "there is no step {name} (steps: {known})"
             return graph.source.problem(("entry",), template, name=fault.target, known=known)
-        case "missing_join":
+        case _:
             template = "branches meet here: say after how many it runs (add join: all)"
             return graph.source.problem(("steps", fault.step or ""), template)
-        case _:
-            template = "there is no step {name} (steps: {known}, END)"
-            path = _place(graph.spec, fault)
-            return graph.source.problem(path, template, name=fault.target, known=known)
-
-
-def _place(spec: GraphSpec, fault: Fault) -> KeyPath:
-    step = spec.steps[fault.step or ""]
-    key = "fallback" if step.fallback == fault.target else "then"
-    return ("steps", fault.step or "", key)
 
 
 def _do_nothing(state: Any) -> None:
