@@ -129,7 +129,11 @@ def test_a_step_is_a_function() -> None:
         graph().add_step("a", {"output": 1})  # pyright: ignore[reportArgumentType] -- wrong
 
 
-@pytest.mark.parametrize("fn", [lambda: None, lambda s, c, more: None, lambda s, *, more: None])
+@pytest.mark.parametrize(
+    "fn",
+    [lambda: None, lambda s, c, more: None, lambda s, *, more: None],
+    ids=["nothing", "a third", "a third by name"],
+)
 def test_a_step_takes_the_state_and_maybe_the_context(fn: Any) -> None:
     """A function that could not be called so is refused when it is added, and not when it runs."""
     with pytest.raises(ValueError, match=r"a step is f\(state\) or f\(state, ctx\)"):

@@ -222,7 +222,7 @@ def test_validate_warns_of_steps_that_nothing_leads_to(project: Desk) -> None:
         file.write("  lost: {set: {}}\n")
     done = project("validate")
     assert done.code == 0
-    place = "graphs/quote.yaml:17: steps.lost"
+    place = "graphs/quote.yaml:16: steps.lost"
     assert f"Warning    : {place} — no way leads from check to the step lost" in done.out
     assert done.out.endswith("2 agent(s) and 2 graph(s) mounted without error, 1 warning(s).\n")
 
