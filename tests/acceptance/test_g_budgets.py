@@ -71,3 +71,61 @@ def test_b10_dollars_need_a_price(project: Project) -> None:
     assert "max_cost limits nothing: SIMULE has no pricing" in done.stdout + done.stderr
     with pytest.raises(ConfigError, match="SIMULE has no pricing"):
         Loom.from_config(project.file, profile="prod")
+
+
+async def told_in_session(
+    project: Project, model: Recorder, runs: int, session_id: str = "s"
+) -> list[list[BudgetExceeded]]:
+    """Run so many times in one session, and give what each run said of limits."""
+    said: list[list[BudgetExceeded]] = []
+    async with Loom.from_config(project.file, models={"SIMULE": model}) as loom:
+        for _ in range(runs):
+            result = await loom.run("devis", "Calcule.", session_id=session_id)
+            assert result.status is Status.COMPLETED
+            events = await loom.events(result.run_id)
+            payloads = [e.payload for e in events if e.run_id == result.run_id]
+            said.append([p for p in payloads if isinstance(p, BudgetExceeded)])
+    return said
+
+
+async def test_a_session_counts_what_its_earlier_runs_consumed(project: Project) -> None:
+    """The run that finds the limit reached only concludes, and tells whose limit it is, once."""
+    project.root = {"budgets": {"session": {"max_tokens": 30}}}
+    project.save()
+    model = Recorder(*([calling(PRICE)] * 3), {"text": "fini"})
+    first, second = await told_in_session(project, model, 2)
+    assert [(e.scope, e.limit, e.action) for e in first] == [("session", "max_tokens", "stop")]
+    assert [(e.scope, e.limit, e.value) for e in second] == [("session", "max_tokens", 30)]
+    assert second[0].spent > first[0].spent >= 30
+    assert model.requests[-1].tool_choice == "none"
+    assert [r.tool_choice for r in model.requests].count("none") == 2
+
+
+async def test_a_session_under_its_limit_says_nothing(project: Project) -> None:
+    """And what one session consumed is nothing to another one."""
+    project.root = {"budgets": {"session": {"max_tokens": 100_000}}}
+    project.save()
+    model = Recorder(*ALWAYS)
+    assert await told_in_session(project, model, 2) == [[], []]
+    assert all(request.tool_choice == "auto" for request in model.requests)
+
+
+async def test_the_limit_of_a_session_may_only_be_told(project: Project) -> None:
+    """With `warn` each run goes on, and says it once beside the limit of its own."""
+    project.root = {"budgets": {"session": {"max_tokens": 1}, "on_exceed": "warn"}}
+    project.agent = {"budget": {"run": {"max_tokens": 1}}}
+    project.save()
+    model = Recorder(*ALWAYS)
+    for said in await told_in_session(project, model, 2):
+        assert sorted((e.scope, e.action) for e in said) == [("run", "warn"), ("session", "warn")]
+    assert len(model.requests) == 14
+
+
+async def test_an_agent_overrides_the_session_key_by_key(project: Project) -> None:
+    """A null lifts one limit, and the other one stays."""
+    project.root = {"budgets": {"session": {"max_tokens": 1, "max_cost": 0.5}}}
+    project.agent = {"budget": {"session": {"max_tokens": None}}}
+    project.save()
+    model = Recorder(*ALWAYS)
+    assert await told_in_session(project, model, 1) == [[]]
+    assert len(model.requests) == 7

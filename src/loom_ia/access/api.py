@@ -86,6 +86,7 @@ class Loom:
                 self._host,
                 self._host.store,
                 self._host.limits(),
+                self._host.session_limits(),
                 loaded.config.language,
             ),
             shutdown_timeout=settings.shutdown_timeout,

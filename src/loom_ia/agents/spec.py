@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
-from loom_ia.core.model.budget import Budget, BudgetAction
+from loom_ia.core.model.budget import Budget, BudgetAction, SessionBudget
 from loom_ia.core.model.tooling import ApprovalMode, OnUnknown, SideEffects
 from loom_ia.core.prompts import Language
 
@@ -125,6 +125,10 @@ class Budgets(_Spec):
     """Limits, and what is done when one is reached."""
 
     run: Budget = Field(default=Budget(), description="What one run may consume.")
+    session: SessionBudget = Field(
+        default=SessionBudget(),
+        description="What the runs of a session may consume together; a run below none of its own.",
+    )
     on_exceed: BudgetAction | None = Field(
         default=None,
         description="`stop`: a last answer without tools (the default); `warn`: only say so.",
@@ -133,7 +137,9 @@ class Budgets(_Spec):
     def over(self, general: "Budgets") -> "Budgets":
         """Give these limits, and those of `general` where nothing is said here."""
         return Budgets(
-            run=self.run.over(general.run), on_exceed=self.on_exceed or general.on_exceed
+            run=self.run.over(general.run),
+            session=self.session.over(general.session),
+            on_exceed=self.on_exceed or general.on_exceed,
         )
 
 

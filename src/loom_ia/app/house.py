@@ -18,13 +18,15 @@ if TYPE_CHECKING:  # graphs are imported where there is one
 class House:
     """The graphs of a host by name, the names that their steps use, and what bounds their runs.
 
-    `store` is where steps keep values; `limits` bind every run, None for no limit.
+    `store` is where steps keep values; `limits` bind every run and `session_limits` all those of a
+    session, None for no limit.
     """
 
     graphs: "Callable[[], Mapping[str, GraphDefinition[Any]]]"
     host: "Host"
     store: Store | None = None
     limits: Budget | None = None
+    session_limits: Budget | None = None
     language: Language = "en"
 
     def program(self, graph: "GraphDefinition[Any]") -> GraphProgram:
@@ -36,5 +38,6 @@ class House:
             store=self.store,
             host=self.host,
             limits=self.limits,
+            session_limits=self.session_limits,
             language=self.language,
         )

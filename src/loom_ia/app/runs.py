@@ -81,7 +81,11 @@ async def open_run(instance: Instance, order: Order) -> Opened:
     pen = log.pen(run_id, instance.pilot.may_write)
     plan = program.plan
     started = RunStarted(
-        language=plan.language, plan=plan.digest, context=context, budget=plan.binding
+        language=plan.language,
+        plan=plan.digest,
+        context=context,
+        budget=plan.binding,
+        session_budget=plan.session_binding,
     )
     pen.begin(started, agent=order.agent, root_run_id=run_id)
     pen.stage(said, instance.pilot.claim(instance.clock.now()))

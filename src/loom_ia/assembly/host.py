@@ -114,8 +114,13 @@ class Host:
     def limits(self) -> Budget | None:
         """Give what binds every run of a graph; None when nothing does, or it is only told."""
         budgets = self.config.budgets
-        warns = budgets.on_exceed == "warn"
-        return None if warns or all(v is None for _, v in budgets.run) else budgets.run
+        return None if budgets.on_exceed == "warn" or budgets.run.is_empty else budgets.run
+
+    def session_limits(self) -> Budget | None:
+        """Give what binds the runs of a session in which a graph runs; None as for `limits`."""
+        budgets = self.config.budgets
+        limits = budgets.session.limits
+        return None if budgets.on_exceed == "warn" or limits.is_empty else limits
 
     async def close(self) -> None:
         """Let go of what was made here, the journal aside."""
@@ -222,6 +227,7 @@ class Host:
             reader=reader.spec,
             budget=limits.run,
             on_exceed=limits.on_exceed or "stop",
+            session_budget=limits.session.limits,
         )
 
     def _facts(self, agent: AgentSpec, name: str) -> ModelFacts:
@@ -233,4 +239,6 @@ class Host:
             params={**spec.params, **llm.params},
             native_json=spec.capabilities.native_json,
             context_window=spec.capabilities.context_window,
+            longest_answer=llm.max_tokens or spec.longest_answer,
+            pricing=spec.pricing,
         )

@@ -36,8 +36,8 @@ UNAVAILABLE_KEYS: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
             "must_match must_not_match max_chars normalize repair on_failure fallback_message"
         ),
         (*AGENT, "approval"): _keys("scope"),
-        ("budgets",): _keys("session tenant"),
-        (*AGENT, "budget"): _keys("session tenant"),
+        ("budgets",): _keys("tenant"),
+        (*AGENT, "budget"): _keys("tenant"),
         _TOOL: _keys("mcp source alias include exclude required tools output description"),
     }
 )

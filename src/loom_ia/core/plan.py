@@ -10,6 +10,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from loom_ia.core.json import JsonObject, JsonValue, digest
 from loom_ia.core.model.budget import Budget, BudgetAction
+from loom_ia.core.model.pricing import Pricing
 from loom_ia.core.model.tooling import (
     ApprovalMode,
     ExpiryAction,
@@ -102,6 +103,7 @@ class GraphPlan:
     per_segment: bool = False
     timeout: float | None = None
     budget: Budget | None = None
+    session_budget: Budget | None = None
     before: int = 0
     after: int = 0
     language: Language = "en"
@@ -125,8 +127,8 @@ Plan: TypeAlias = "AgentPlan | GraphPlan"
 class ModelFacts:
     """A model as a decision sees it: its name in the configuration, and what it is asked with.
 
-    `context_window` is in tokens, None when it is not known. `parts` identify what this model
-    puts in a request.
+    `context_window` and `longest_answer` are in tokens, None when they are not known. `parts`
+    identify what this model puts in a request.
     """
 
     id: str
@@ -134,6 +136,8 @@ class ModelFacts:
     params: JsonObject = field(default_factory=dict[str, JsonValue])
     native_json: bool = False
     context_window: int | None = None
+    longest_answer: int | None = None
+    pricing: Pricing | None = None
     parts: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def identified(self) -> "ModelFacts":
@@ -169,6 +173,7 @@ class AgentPlan:
     reader: ToolSpec | None = None
     budget: Budget = field(default_factory=Budget)
     on_exceed: BudgetAction = "stop"
+    session_budget: Budget = field(default_factory=Budget)
     part_digests: Mapping[str, str] = field(default_factory=dict[str, str])
     digest: str = ""
 
@@ -180,9 +185,14 @@ class AgentPlan:
     @property
     def binding(self) -> Budget | None:
         """The limits that bind the runs that it opens, too; None when they stop nothing."""
-        if self.on_exceed != "stop" or all(v is None for _, v in self.budget):
+        return None if self.on_exceed != "stop" or self.budget.is_empty else self.budget
+
+    @property
+    def session_binding(self) -> Budget | None:
+        """The limits of the session that bind the runs that it opens, too; None for none."""
+        if self.on_exceed != "stop" or self.session_budget.is_empty:
             return None
-        return self.budget
+        return self.session_budget
 
     def facts_of(self, model: str | None) -> ModelFacts:
         """Give what is known of a model of the chain; of the one that leads for any other."""
@@ -228,6 +238,7 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
     reader: ToolSpec | None = None,
     budget: Budget | None = None,
     on_exceed: BudgetAction = "stop",
+    session_budget: Budget | None = None,
 ) -> AgentPlan:
     """Build a plan and the digests that identify it."""
     first = model if isinstance(model, ModelFacts) else ModelFacts(model)
@@ -239,13 +250,15 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
     }
     if output_schema is not None:
         parts["output"] = digest(output_schema)[:16]
-    whole = {
+    whole: dict[str, object] = {
         **parts,
         "fallbacks": [dict(facts.parts) for facts in chain[1:]],
         "declarations": digest([t.model_dump(mode="json") for t in tools]),
         "limits": [max_iterations, timeout, expires_in, on_expiry, language],
         "budget": [(budget or Budget()).model_dump(mode="json"), on_exceed],
     }
+    if session_budget is not None and not session_budget.is_empty:
+        whole["session_budget"] = session_budget.model_dump(mode="json")
     return AgentPlan(
         name=name,
         chain=chain,
@@ -260,6 +273,7 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
         reader=reader,
         budget=budget or Budget(),
         on_exceed=on_exceed,
+        session_budget=session_budget or Budget(),
         part_digests=MappingProxyType(parts),
         digest=digest(whole)[:16],
     )

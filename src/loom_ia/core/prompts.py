@@ -27,6 +27,7 @@ TextName: TypeAlias = Literal[
     "cancelled_run",
     "edited",
     "conclude",
+    "budget_used_up",
     "pending",
     "empty_result",
     "empty_message",
@@ -74,6 +75,10 @@ _EN: Final[dict[TextName, str]] = {
     "conclude": (
         "You may not call any more tools. Conclude now with what you know, "
         "and say what could not be done."
+    ),
+    "budget_used_up": (
+        "Stopped before its end: the budget is used up ({limit}: {spent} of {value}). "
+        "Do not try again."
     ),
     "pending": "Actions of this conversation still await a human decision: {actions}",
     "empty_result": "(no result)",
@@ -133,6 +138,10 @@ _FR: Final[dict[TextName, str]] = {
     "conclude": (
         "Tu ne peux plus appeler d'outils. Conclus maintenant avec ce que tu sais, "
         "et dis ce qui n'a pas pu être fait."
+    ),
+    "budget_used_up": (
+        "Arrêté avant la fin : le budget est épuisé ({limit} : {spent} sur {value}). "
+        "Ne recommence pas."
     ),
     "pending": (
         "Des actions de cette conversation attendent encore une décision humaine : {actions}"

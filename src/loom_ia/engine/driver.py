@@ -11,6 +11,7 @@ from loom_ia.core.decide import decide
 from loom_ia.core.decide.closing import timed_out
 from loom_ia.core.decide.effects import (
     AskApprover,
+    AwaitRoom,
     CallModel,
     Effect,
     Emit,
@@ -67,7 +68,7 @@ class Drive:
         plan = self.context.program.plan
         clock = pen.log.clock
         while True:
-            view = pen.view()
+            view = pen.view()._replace(sizes=self.context.sizes)
             if self.meter is not None:
                 view = view._replace(steps_left=self.meter.left)
             before = view.run
@@ -88,8 +89,8 @@ class Drive:
                     if not self._is_fresh(view):
                         continue  # somebody else wrote: decide again
                     await self._perform(effect, plan)
-                    if isinstance(effect, RunSteps | RunCalls):
-                        continue  # a run below that waits tells nothing
+                    if isinstance(effect, RunSteps | RunCalls | AwaitRoom):
+                        continue  # a run below that waits tells nothing, nor does what it waits for
             if pen.run is before:
                 raise InternalError(
                     "run {run_id} does not advance on {move}",

@@ -62,6 +62,13 @@ class SessionLog:
         self._lock = asyncio.Lock()
         self._stale = False
         self._unflushed = False
+        self._waiters: list[asyncio.Future[None]] = []
+
+    async def written(self) -> None:
+        """Wait until something more of the session is known."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
 
     async def catch_up(self) -> None:
         """Read what others wrote since the last time; the whole session the first time."""
@@ -196,6 +203,11 @@ class SessionLog:
         self._tell(tail)
 
     def _tell(self, events: Sequence[Event]) -> None:
+        if self._waiters:
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
         for follower in self.followers:
             follower.written(events)
 
@@ -262,6 +274,8 @@ class Pen:
         """Fold facts that will be written by the next `commit`."""
         self._ahead, drafts = drafted(self.run, facts, self.log.clock)
         self._staged += drafts
+        if self._ahead.reserve is not None:  # others must not count on it meanwhile
+            self.log.state.note_reserve(self._ahead)
 
     def stage_run(self, run_id: RunId, started: RunStarted, *facts: Payload, agent: str) -> None:
         """Stage the first facts of a run that this one opens."""

@@ -63,7 +63,7 @@ def _plan(graph: GraphDefinition[Any]) -> GraphPlan:
     )
 
 
-def program_of(
+def program_of(  # noqa: PLR0913 -- one keyword for each thing that surrounds a graph
     graph: GraphDefinition[Any],
     *,
     store: Store | None = None,
@@ -72,9 +72,13 @@ def program_of(
     answers: Approver | None = None,
     approver: Callable[..., object] | None = None,
     limits: Budget | None = None,
+    session_limits: Budget | None = None,
     language: Language = "en",
 ) -> GraphProgram:
-    """Give a graph ready to be driven; `limits` are those of whoever hosts it."""
+    """Give a graph ready to be driven.
+
+    `limits` are those of whoever hosts it, `session_limits` what all the runs of a session have.
+    """
     bindings = GraphBindings(
         graph,
         store,
@@ -86,6 +90,8 @@ def program_of(
     plan = plan_of(graph, inline=answers is not None, language=language)
     if limits is not None:
         plan = replace(plan, budget=_smaller(plan.budget, limits))
+    if session_limits is not None:
+        plan = replace(plan, session_budget=session_limits)
     return GraphProgram(plan, bindings, approver)
 
 

@@ -17,7 +17,7 @@ from loom_ia.core.json import storable_text
 from loom_ia.core.model.changes import Values
 from loom_ia.core.state.calls import Call
 from loom_ia.core.state.flow import Flow, path_of
-from loom_ia.core.state.run import Completed, RunState
+from loom_ia.core.state.run import BUDGET_FAILURE, Completed, RunState
 from loom_ia.core.state.session import SessionState
 from loom_ia.engine.opening import agent_opening
 from loom_ia.engine.program import (
@@ -66,6 +66,7 @@ def started_facts(graph: GraphDefinition[Any], program: GraphProgram, given: Any
         language=plan.language,
         plan=plan.digest,
         budget=plan.budget,
+        session_budget=plan.session_budget,
         entry=plan.entry,
         input=graph.state_type.initial(given),
         joins=plan.joins,
@@ -348,6 +349,8 @@ def _failed(child: RunState, causes: Causes, error: errors.RunError | None = Non
     if child.flow is None or cause is None:
         outcome = child.outcome
         reason = getattr(outcome, "error", None) or "it was cancelled"
+        if getattr(outcome, "error_type", "") == BUDGET_FAILURE:
+            return Fault("BudgetExhausted", storable_text(reason))
         cause = CallerError(
             "the run {run_id} of {agent!r} failed: {reason}",
             run_id=child.run_id,

@@ -109,7 +109,8 @@ def order_of(instance: Instance, name: str) -> Order:
     if instance.house is not None:
         house = instance.house
         order.host, order.store = house.host, house.store
-        order.limits, order.language = house.limits, house.language
+        order.limits, order.session_limits = house.limits, house.session_limits
+        order.language = house.language
     return order
 
 

@@ -47,6 +47,7 @@ class Order:
     answers: Answers | None = None
     store: Store | None = None
     limits: Budget | None = None
+    session_limits: Budget | None = None
     language: Language = "en"
     token: Any = None
     follow: Any = None
@@ -77,6 +78,7 @@ class Order:
             answers=None if self.approver is None else self.answers or self._answer,
             approver=self.approver,
             limits=self.limits,
+            session_limits=self.session_limits,
             language=self.language,
         )
 

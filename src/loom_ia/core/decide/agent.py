@@ -8,15 +8,17 @@ The function is total: any prefix of any journal has a next move.
 from datetime import datetime, timedelta
 
 from loom_ia.core.decide.calls import decide_calls, has_open_calls, run_calls
-from loom_ia.core.decide.closing import completed, is_out_of_time, timed_out
-from loom_ia.core.decide.effects import Emit, Finished, Move, Wait
-from loom_ia.core.decide.limits import must_stop, told
+from loom_ia.core.decide.closing import completed, failed, is_out_of_time, timed_out
+from loom_ia.core.decide.effects import AwaitRoom, Emit, Finished, Move, Wait
+from loom_ia.core.decide.limits import cut_short, must_stop, told, used_up
 from loom_ia.core.decide.request import build_request
+from loom_ia.core.decide.reserving import has_room, reserve_of
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.run import RunFinalizing, StepCompleted, StepStarted
+from loom_ia.core.model.budget import Reserve
 from loom_ia.core.plan import AgentPlan
 from loom_ia.core.state.calls import Call
-from loom_ia.core.state.run import Step
+from loom_ia.core.state.run import BUDGET_FAILURE, Step
 from loom_ia.core.state.session import RunView, is_held
 
 
@@ -36,13 +38,18 @@ def decide_agent(view: RunView, plan: AgentPlan, now: datetime) -> Move:
         return Emit((completed(run, run.answer),))
     if has_open_calls(run, plan):
         return decide_calls(view, plan, now)
-    return Emit(_next_turn(view, plan))
+    if (excess := cut_short(view)) is not None:
+        return Emit((failed(run, BUDGET_FAILURE, used_up(excess, plan)),))
+    reserve = reserve_of(view, plan)
+    if reserve is not None and not has_room(view, reserve, now):
+        return AwaitRoom(reserve)
+    return Emit(_next_turn(view, plan, reserve))
 
 
-def _next_turn(view: RunView, plan: AgentPlan) -> tuple[Payload, ...]:
+def _next_turn(view: RunView, plan: AgentPlan, reserve: Reserve | None) -> tuple[Payload, ...]:
     """Call the model again, for the last time when iterations or budget are used up."""
     run = view.run
-    step = StepStarted(step_no=run.steps + 1, effect="model_call")
+    step = StepStarted(step_no=run.steps + 1, effect="model_call", reserve=reserve)
     if run.finalizing:
         return (step,)
     if run.table and run.iterations >= plan.max_iterations:

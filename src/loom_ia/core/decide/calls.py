@@ -11,6 +11,7 @@ from datetime import datetime
 
 from loom_ia.core.decide.closing import failed
 from loom_ia.core.decide.effects import AskApprover, Emit, Move, Opening, RunCalls, Wait
+from loom_ia.core.decide.limits import nothing_left, used_up
 from loom_ia.core.events.approval import ApprovalExpired, ApprovalRequested
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.run import StepStarted
@@ -44,7 +45,11 @@ def has_open_calls(run: RunState, plan: CallsPlan) -> bool:
 def decide_calls(view: RunView, plan: AgentPlan, now: datetime) -> Move:
     """Advance the calls of the table; at least one must be open."""
     run, fates = view.run, Fates()
+    excess = nothing_left(view, plan)
     for call in run.table:
+        if excess is not None and opens_anew(call, plan):
+            fates.facts.append(_settle(call, used_up(excess, plan)))
+            continue
         decide_call(call, view, plan, now, fates)
     if fates.failure is not None:
         return Emit((*fates.facts, fates.failure))
@@ -59,6 +64,12 @@ def decide_calls(view: RunView, plan: AgentPlan, now: datetime) -> Move:
         return AskApprover(asked)
     limits = [c.question.expire_at for c in fates.held if c.question and c.question.expire_at]
     return Wait(min(limits, default=None))
+
+
+def opens_anew(call: Call, plan: CallsPlan) -> bool:
+    """Whether a call would open a run of its own."""
+    tool = plan.tools.get(call.name)
+    return tool is not None and is_delegated(tool.kind) and not (call.launches or call.is_settled)
 
 
 def run_calls(calls: tuple[Call, ...], plan: CallsPlan) -> RunCalls:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.ids import CallId, RunId
+from loom_ia.core.model.budget import Reserve
 from loom_ia.core.model.request import ModelRequest
 from loom_ia.core.state.calls import Call
 from loom_ia.core.state.flow import Line
@@ -42,6 +43,13 @@ class CallModel:
     request: ModelRequest
     parts: Mapping[str, str]
     digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitRoom:
+    """Wait until other runs of the tree leave room for a call that may consume `reserve`."""
+
+    reserve: Reserve
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +124,6 @@ class Finished:
 
 
 Effect: TypeAlias = (
-    CallModel | RunCalls | AskApprover | RunSteps | StopSteps | Review | Route | Meet
+    CallModel | AwaitRoom | RunCalls | AskApprover | RunSteps | StopSteps | Review | Route | Meet
 )
 Move: TypeAlias = Emit | Effect | Wait | Finished

@@ -191,7 +191,8 @@ def _limit(line: Line, view: RunView, flow: Flow, plan: GraphPlan, starting: int
         return _failed(view.run, "BudgetExhausted", "the step budget is exhausted", line.step)
     excess = exhausted(view)
     if excess is not None:
-        text = f"{excess.limit} is reached: {excess.spent:g} of {excess.value:g}"
+        whose = "" if excess.scope == "run" else f" of the {excess.scope}"
+        text = f"{excess.limit}{whose} is reached: {excess.spent:g} of {excess.value:g}"
         return _failed(view.run, "BudgetExhausted", text, line.step)
     return None
 

@@ -4,32 +4,83 @@ from collections.abc import Iterator
 
 from loom_ia.core.events.budget import BudgetExceeded
 from loom_ia.core.model.budget import Budget, Excess
-from loom_ia.core.plan import AgentPlan
+from loom_ia.core.plan import AgentPlan, CallsPlan
+from loom_ia.core.prompts import prompt_text
 from loom_ia.core.state.run import Spent
 from loom_ia.core.state.session import RunView
 
 
 def reached(view: RunView, plan: AgentPlan) -> tuple[Excess, ...]:
-    """Give the limits of its own that a run reached; what the runs below consumed counts."""
-    return tuple(_over(plan.budget, view.spent))
+    """Give the limits of its own that a run reached; what the runs below consumed counts.
+
+    Those of its session are its own when no run opened it.
+    """
+    own = tuple(_over(plan.budget, view.spent))
+    if view.run.header.parent_run_id is not None or plan.session_budget.is_empty:
+        return own
+    of_session = _over(plan.session_budget, view.session_spent)
+    return (*own, *(excess._replace(scope="session") for excess in of_session))
+
+
+def reached_above(view: RunView) -> Excess | None:
+    """Give a limit that is reached and that is none of the run's own, but binds it."""
+    header = view.run.header
+    for account in view.accounts:
+        if account.owner != header.run_id:
+            for excess in _over(account.budget, account.ledger.spent):
+                return excess._replace(scope=account.scope)
+    return None
 
 
 def must_stop(view: RunView, plan: AgentPlan) -> bool:
     """Whether nothing more may be spent, save for a last answer: by it, or by the runs above."""
-    if plan.on_exceed == "stop" and reached(view, plan):
-        return True
-    above = view.accounts if view.run.header.budget is None else view.accounts[1:]
-    return any(any(_over(account.budget, account.ledger.spent)) for account in above)
+    return nothing_left(view, plan) is not None
+
+
+def nothing_left(view: RunView, plan: AgentPlan) -> Excess | None:
+    """Give a limit that is reached, its own or above it, so that no run below may begin."""
+    own = reached(view, plan) if plan.on_exceed == "stop" else ()
+    return own[0] if own else reached_above(view)
+
+
+def cut_short(view: RunView) -> Excess | None:
+    """Give the limit of a run above that ends a run below before its end.
+
+    Nothing is called once a limit is reached, save for last answers: that of the run whose limit
+    it is, and one of a run below that already worked. The others end without one.
+    """
+    run, parent = view.run, view.runs.get(view.run.header.parent_run_id or "")
+    if parent is None or run.finalizing or parent.finalizing:
+        return None  # it is part of a last answer
+    excess = reached_above(view)
+    if excess is None or (run.iterations and view.concluded in (None, run.run_id)):
+        return None
+    return excess
+
+
+def used_up(excess: Excess, plan: CallsPlan) -> str:
+    """Say to a model which limit is reached."""
+    return prompt_text(
+        plan.language,
+        "budget_used_up",
+        limit=excess.limit if excess.scope == "run" else f"{excess.scope} {excess.limit}",
+        value=f"{excess.value:g}",
+        spent=f"{excess.spent:g}",
+    )
 
 
 def told(view: RunView, plan: AgentPlan) -> tuple[BudgetExceeded, ...]:
     """Give what is to be said of the limits that were reached since the last time."""
     return tuple(
         BudgetExceeded(
-            limit=excess.limit, value=excess.value, spent=excess.spent, action=plan.on_exceed
+            scope=excess.scope,
+            limit=excess.limit,
+            value=excess.value,
+            spent=excess.spent,
+            action=plan.on_exceed,
         )
         for excess in reached(view, plan)
-        if excess.limit not in view.run.exceeded
+        if excess.key not in view.run.exceeded
     )
 
 
@@ -49,7 +100,7 @@ def exhausted(view: RunView) -> Excess | None:
     """Give a limit of what a graph consumes that is reached, its own or that of a run above."""
     for account in view.accounts:
         for excess in _over(account.budget, account.ledger.spent):
-            return excess
+            return excess._replace(scope=account.scope)
     return None
 
 

@@ -1,23 +1,22 @@
 """Limits that a run reached."""
 
-from typing import Literal
-
 from loom_ia.core.events.envelope import EventStatus, Facet, Fact, Payload
-from loom_ia.core.model.budget import BudgetAction, BudgetLimit
+from loom_ia.core.model.budget import BudgetAction, BudgetLimit, BudgetScope, Excess
 from loom_ia.core.state.run import RunState
 
 
 class BudgetExceeded(Payload):
     """A limit was reached: `spent` is at least `value`, in dollars, tokens or calls.
 
-    Written once for each limit of a run. `action` is what follows: a last answer without tools
-    (`stop`), or nothing (`warn`).
+    Written once for each limit of a run. `scope` is whose limit it is: the run's, of which `spent`
+    is what it and those below it consumed, or the session's, of which all its runs did. `action`
+    is what follows: a last answer without tools (`stop`), or nothing (`warn`).
     """
 
     TYPE = "budget.exceeded"
     CATEGORY = "policy"
 
-    scope: Literal["run"] = "run"
+    scope: BudgetScope = "run"
     limit: BudgetLimit
     value: float
     spent: float
@@ -32,4 +31,4 @@ class BudgetExceeded(Payload):
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
         del fact
-        return run.exceeded_limit(self.limit)
+        return run.exceeded_limit(Excess(self.limit, self.value, self.spent, self.scope).key)

@@ -9,7 +9,7 @@ from loom_ia.core.events.envelope import EventStatus, Facet, Fact, Payload, Span
 from loom_ia.core.ids import CallId, RunId
 from loom_ia.core.json import JsonValue
 from loom_ia.core.model.base import sparse
-from loom_ia.core.model.budget import Budget
+from loom_ia.core.model.budget import Budget, Reserve
 from loom_ia.core.model.caller import CallerContext
 from loom_ia.core.model.changes import Change
 from loom_ia.core.model.messages import Message
@@ -55,6 +55,7 @@ class RunStarted(Payload):
     parent_call_id: CallId | None = sparse(None)
     depth: int = sparse(0)
     budget: Budget | None = sparse(None)
+    session_budget: Budget | None = sparse(None)
     entry: str = sparse("")
     stage: Literal["", "done"] = sparse("")
     input: dict[str, JsonValue] = sparse({})
@@ -89,6 +90,7 @@ class RunStarted(Payload):
                 plan=self.plan,
                 parent_call_id=self.parent_call_id or "",
                 budget=self.budget,
+                session_budget=self.session_budget,
                 origin=self.origin,
                 earlier=self.earlier,
                 parts=self.parts,
@@ -124,7 +126,11 @@ class RunClaimed(Payload):
 
 
 class StepStarted(Payload):
-    """An effect is about to happen: a model call, or a batch of tool calls."""
+    """An effect is about to happen: a model call, or a batch of tool calls.
+
+    `reserve` is the most that the call of a model may consume, kept aside until its end so that
+    runs beside each other do not pass a limit together; absent where no limit binds them.
+    """
 
     TYPE = "step.started"
     CATEGORY = "run"
@@ -132,12 +138,15 @@ class StepStarted(Payload):
 
     step_no: int
     effect: StepEffect
+    reserve: Reserve | None = sparse(None)
 
     def facets(self) -> dict[str, Facet]:
         return {"effect": self.effect}
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
-        return run.step_started(self.step_no, self.effect, fact.span_id, fact.ts)
+        return run.step_started(
+            self.step_no, self.effect, fact.span_id, fact.ts, reserve=self.reserve
+        )
 
 
 class StepCompleted(Payload):
@@ -208,9 +217,9 @@ class RunCompleted(Payload):
 class RunFailed(Payload):
     """The run ended without an answer.
 
-    `error_type` is `model.<kind>`, `timeout`, `approval.expired`, `Interrupted`, the name of an
-    exception class or, for a graph, `graph.<name of the error>`; then `step` is the step at fault
-    and `key` what it is about.
+    `error_type` is `model.<kind>`, `timeout`, `budget` for a limit of a run above,
+    `approval.expired`, `Interrupted`, the name of an exception class or, for a graph,
+    `graph.<name of the error>`; then `step` is the step at fault and `key` what it is about.
     """
 
     TYPE = "run.failed"

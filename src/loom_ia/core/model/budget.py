@@ -5,18 +5,25 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from pydantic import ConfigDict, Field
 
-from loom_ia.core.model.base import Value
+from loom_ia.core.model.base import Value, sparse
 
 BudgetLimit: TypeAlias = Literal["max_cost", "max_tokens", "max_calls", "max_steps"]
 BudgetAction: TypeAlias = Literal["stop", "warn"]
+BudgetScope: TypeAlias = Literal["run", "session"]
 
 
 class Excess(NamedTuple):
-    """A limit that was reached: its value, and what was spent."""
+    """A limit that was reached: its value, what was spent, and whose limit it is."""
 
     limit: BudgetLimit
     value: float
     spent: float
+    scope: BudgetScope = "run"
+
+    @property
+    def key(self) -> str:
+        """What identifies the limit among those of a run."""
+        return self.limit if self.scope == "run" else f"{self.scope}.{self.limit}"
 
 
 class Budget(Value):
@@ -52,3 +59,51 @@ class Budget(Value):
             yield Excess("max_tokens", self.max_tokens, tokens)
         if self.max_calls is not None and calls >= self.max_calls:
             yield Excess("max_calls", self.max_calls, calls)
+
+    @property
+    def limits_calls(self) -> bool:
+        """Whether something bounds what models consume."""
+        return self.limits_amounts or self.max_calls is not None
+
+    @property
+    def limits_amounts(self) -> bool:
+        """Whether dollars or tokens are bounded."""
+        return self.max_cost is not None or self.max_tokens is not None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is limited."""
+        return not self.limits_calls and self.max_steps is None
+
+
+class SessionBudget(Value):
+    """Limits of a whole session, of which a run sees what was consumed before it; None is none."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    max_cost: float | None = Field(
+        default=None, gt=0, description="Dollars; the model needs a `pricing`."
+    )
+    max_tokens: int | None = Field(default=None, gt=0, description="Tokens, read and written.")
+
+    def over(self, general: "SessionBudget") -> "SessionBudget":
+        """Give these limits, and those of `general` where nothing is said here."""
+        said = {name: getattr(self, name) for name in self.model_fields_set}
+        return general.model_copy(update=said)
+
+    @property
+    def limits(self) -> Budget:
+        """The same limits, as those of a run."""
+        return Budget(max_cost=self.max_cost, max_tokens=self.max_tokens)
+
+
+class Reserve(Value):
+    """The most that a call may consume: dollars, tokens and calls of models.
+
+    `unbounded` tells that the longest answer is not known, so that it may take all that is left.
+    """
+
+    cost: float = sparse(0.0)
+    tokens: int = sparse(0)
+    calls: int = 1
+    unbounded: bool = sparse(False)

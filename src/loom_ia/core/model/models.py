@@ -1,12 +1,15 @@
 """A model as the configuration describes it."""
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.pricing import Pricing
+
+ANTHROPIC_MAX_TOKENS: Final = 4096
+"""The longest answer that is asked of `sdk: anthropic` when nobody says one."""
 
 Sdk: TypeAlias = Literal["anthropic", "openai", "fake"]
 Api: TypeAlias = Literal["chat", "responses"]
@@ -161,3 +164,10 @@ class ModelSpec(Value):
             "when it knows the model."
         ),
     )
+
+    @property
+    def longest_answer(self) -> int | None:
+        """The tokens of the longest answer that it is asked for; None when it is not bounded."""
+        if self.max_tokens is None and self.sdk == "anthropic":
+            return ANTHROPIC_MAX_TOKENS
+        return self.max_tokens

@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 from loom_ia.core.ids import CallId, RunId, SessionId, SpanId, TenantId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.artifacts import StoredArtifact
-from loom_ia.core.model.budget import Budget
+from loom_ia.core.model.budget import Budget, Reserve
 from loom_ia.core.model.caller import CallerContext
 from loom_ia.core.model.changes import Change
 from loom_ia.core.model.content import TextBlock, ToolCallBlock, ToolOutput, ToolResultBlock
@@ -66,9 +66,9 @@ ProgramKind: TypeAlias = Literal["agent", "graph"]
 class Header:
     """What a run is from its first fact on. `agent` is the name of its agent, or of its graph.
 
-    `budget` has the limits that bind the runs below it too. `origin` is the run and the place that
-    a fork came from, `earlier` how many steps its source had ended there. `parts` are what the
-    digest of its graph covers.
+    `budget` has the limits that bind the runs below it too, `session_budget` those of its session.
+    `origin` is the run and the place that a fork came from, `earlier` how many steps its source had
+    ended there. `parts` are what the digest of its graph covers.
     """
 
     run_id: RunId
@@ -85,6 +85,7 @@ class Header:
     plan: str = ""
     parent_call_id: CallId = ""
     budget: Budget | None = None
+    session_budget: Budget | None = None
     origin: tuple[RunId, int] | None = None
     earlier: int = 0
     parts: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -92,13 +93,17 @@ class Header:
 
 @dataclass(frozen=True)
 class Step(Evolving):
-    """The effect that was announced last and is not over."""
+    """The effect that was announced last and is not over.
+
+    `reserve` is kept aside for it until then; None when nothing is.
+    """
 
     number: int
     effect: StepEffect
     span: SpanId
     started_at: datetime
     done: bool = False
+    reserve: Reserve | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +186,10 @@ class Failed:
 GRAPH_FAILURE: Final = "graph."
 """What the error type of a graph that failed begins with; all of them may be gone another time."""
 
-_RESUMABLE = frozenset({"timeout", "tool.source_unavailable", "Interrupted"})
+BUDGET_FAILURE: Final = "budget"
+"""The error type of a run that a limit of a run above ended."""
+
+_RESUMABLE = frozenset({"timeout", BUDGET_FAILURE, "tool.source_unavailable", "Interrupted"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +268,11 @@ class RunState(Evolving):
     def has_offloaded(self) -> bool:
         """Whether a result was too large to be read whole, so that parts of it can be asked for."""
         return any(artifact.origin == "offload" for artifact in self.artifacts)
+
+    @property
+    def reserve(self) -> Reserve | None:
+        """What is kept aside for the call of a model that is under way."""
+        return None if self.step is None or self.step.done else self.step.reserve
 
     def call(self, call_id: CallId) -> Call | None:
         """Find a call on the table."""
@@ -340,11 +353,17 @@ class RunState(Evolving):
         return self.but(spent=self.spent.plus(usage, cost, calls=0, unpriced=unpriced))
 
     def step_started(
-        self, number: int, effect: StepEffect, span: SpanId, at: datetime
+        self,
+        number: int,
+        effect: StepEffect,
+        span: SpanId,
+        at: datetime,
+        *,
+        reserve: Reserve | None = None,
     ) -> "RunState":
         """Announce an effect. A model call first clears the table into results to be read."""
         run = self._table_read() if effect == "model_call" else self
-        return run.but(step=Step(number, effect, span, at), steps=number)
+        return run.but(step=Step(number, effect, span, at, reserve=reserve), steps=number)
 
     def step_completed(self, duration: timedelta, at: datetime) -> "RunState":
         """Close the open step and count its time."""

@@ -11,8 +11,9 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from loom_ia.core.ids import RunId
-from loom_ia.core.model.budget import Budget
+from loom_ia.core.model.budget import Budget, BudgetScope, Reserve
 from loom_ia.core.model.messages import Message
+from loom_ia.core.model.sizes import Sizes
 from loom_ia.core.state.calls import Call
 from loom_ia.core.state.conversation import chain_text
 from loom_ia.core.state.run import RunState, Spent
@@ -53,11 +54,39 @@ class Ledger:
         return Ledger(self.spent.with_others(other.spent), self.steps + other.steps)
 
 
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """What is kept aside for `count` calls of models that are under way."""
+
+    cost: float = 0.0
+    tokens: int = 0
+    calls: int = 0
+    unbounded: bool = False
+    count: int = 0
+
+    def plus(self, other: Reserve) -> "Reserved":
+        """Keep more aside, for one call."""
+        return Reserved(
+            self.cost + other.cost,
+            self.tokens + other.tokens,
+            self.calls + other.calls,
+            self.unbounded or other.unbounded,
+            self.count + 1,
+        )
+
+
 class Account(NamedTuple):
-    """A budget that binds a run, its own or that of a run above it, and what it paid for."""
+    """A budget that binds a run: its own, that of a run above it, or that of the session.
+
+    `ledger` has what it paid for, `reserved` what other runs that it pays for are consuming, and
+    `owner` is the run at whose top they are.
+    """
 
     budget: Budget
     ledger: Ledger
+    owner: RunId
+    reserved: Reserved = Reserved()
+    scope: BudgetScope = "run"
 
 
 class RunView(NamedTuple):
@@ -66,6 +95,9 @@ class RunView(NamedTuple):
     `ledger` has what it and those below it consumed, None when it opened none. `accounts` are the
     budgets that bind it, its own first. `runs` has the runs of the session, for those that it
     opened. `steps_left` bounds the steps that the process may still start, None for no bound.
+    `session_spent` is what all the runs of the session consumed, `concluded` the run below the top
+    of its tree that was the first to conclude because a budget was used up, and `sizes` remembers
+    how large what is sent to models is.
     """
 
     run: RunState
@@ -76,6 +108,9 @@ class RunView(NamedTuple):
     accounts: tuple[Account, ...] = ()
     runs: Mapping[RunId, RunState] = MappingProxyType({})
     steps_left: int | None = None
+    session_spent: Spent = Spent()
+    concluded: RunId | None = None
+    sizes: Sizes | None = None
 
     @property
     def spent(self) -> Spent:
@@ -103,6 +138,9 @@ class SessionState:
         self._history = History()
         self._below: dict[RunId, Ledger] = {}
         self._children: dict[RunId, list[RunId]] = {}
+        self._spent = Spent()
+        self._reserves: dict[RunId, Reserve] = {}
+        self._concluded: dict[RunId, RunId] = {}
 
     def put(self, run: RunState) -> None:
         """Replace one run by its next state."""
@@ -111,6 +149,11 @@ class SessionState:
         if run.header.parent_run_id is not None:
             run = self._steered(run)
         self.runs[run_id] = run
+        self._spent = self._with_spent(before, run)
+        if run.header.parent_run_id is not None:
+            self.note_reserve(run)
+            if run.finalizing == "budget":
+                self._concluded.setdefault(run.header.root_run_id, run_id)
         if before is None:
             self._before[run_id] = self._history
         if run.header.parent_run_id is not None:
@@ -145,15 +188,50 @@ class SessionState:
 
     def accounts(self, run: RunState) -> tuple[Account, ...]:
         """Give the budgets that bind a run, its own first, then those of the runs above it."""
-        own = run.header.budget
-        found = [] if own is None else [Account(own, self.ledger(run))]
+        own, top = run.header.budget, run
+        found = [] if own is None else [self._account(own, self.ledger(run), run, run)]
         parent = run.header.parent_run_id
         while parent is not None and (above := self.runs.get(parent)) is not None:
             if above.header.budget is not None:
                 ledger = self.ledger(above).plus(self._ahead(run))
-                found.append(Account(above.header.budget, ledger))
-            parent = above.header.parent_run_id
+                found.append(self._account(above.header.budget, ledger, above, run))
+            parent, top = above.header.parent_run_id, above
+        if (budget := top.header.session_budget) is not None:
+            account = self._account(budget, Ledger(self.session_spent(run)), top, run)
+            found.append(account._replace(scope="session"))
         return tuple(found)
+
+    def _account(self, budget: Budget, ledger: Ledger, owner: RunState, run: RunState) -> Account:
+        reserved = Reserved()
+        for run_id, reserve in self._reserves.items():
+            if run_id != run.run_id and self._is_below(run_id, owner.run_id):
+                reserved = reserved.plus(reserve)
+        return Account(budget, ledger, owner.run_id, reserved)
+
+    def _is_below(self, run_id: RunId | None, owner: RunId) -> bool:
+        while run_id is not None and run_id != owner:
+            run = self.runs.get(run_id)
+            run_id = run.header.parent_run_id if run is not None else None
+        return run_id is not None
+
+    def note_reserve(self, run: RunState) -> None:
+        """Keep aside what a run below another one is consuming, even before it is written."""
+        reserve = run.reserve
+        if reserve is not None:
+            self._reserves[run.run_id] = reserve
+        elif self._reserves:
+            self._reserves.pop(run.run_id, None)
+
+    def session_spent(self, run: RunState) -> Spent:
+        """Give what the runs of the session consumed, up to `run`, which may be ahead."""
+        return self._with_spent(self.runs.get(run.run_id), run)
+
+    def _with_spent(self, before: RunState | None, run: RunState) -> Spent:
+        if before is None:
+            return self._spent.with_others(run.spent)
+        if before.spent is run.spent:
+            return self._spent
+        return self._spent.with_others(run.spent.since(before.spent))
 
     def _ahead(self, run: RunState) -> Ledger:
         """Give what a run consumed that is not charged here yet."""
@@ -185,7 +263,9 @@ class SessionState:
         """Give the wheel of the runs below to whoever has that of the run at the top."""
         for run in list(self.tree(root.run_id)):
             if run is not root:
-                self.runs[run.run_id] = run.steered(root)
+                self.runs[run.run_id] = steered = run.steered(root)
+                if steered.drives != run.drives:
+                    self.note_reserve(steered)
 
     @property
     def open_runs(self) -> tuple[RunState, ...]:
@@ -199,12 +279,29 @@ class SessionState:
         """
         accounts = self.accounts(run)
         ledger = self.ledger(run) if run.run_id in self._below else None
+        spent = self.session_spent(run)
         if run.flow is not None or run.header.parent_run_id is not None:
-            return RunView(run, ledger=ledger, accounts=accounts, runs=self.runs)
+            return RunView(
+                run,
+                ledger=ledger,
+                accounts=accounts,
+                runs=self.runs,
+                session_spent=spent,
+                concluded=self._concluded.get(run.header.root_run_id),
+            )
         before = self._before.get(run.run_id, self._history)
         alone = not self._open or (len(self._open) == 1 and run.run_id in self._open)
         pending = () if alone else self._pending_elsewhere(run.run_id)
-        return RunView(run, before.messages, before.digest, pending, ledger, accounts, self.runs)
+        return RunView(
+            run,
+            before.messages,
+            before.digest,
+            pending,
+            ledger,
+            accounts,
+            self.runs,
+            session_spent=spent,
+        )
 
     def _pending_elsewhere(self, run_id: RunId) -> tuple[PendingAction, ...]:
         return tuple(

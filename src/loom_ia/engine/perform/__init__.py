@@ -9,6 +9,7 @@ from typing import assert_never
 
 from loom_ia.core.decide.effects import (
     AskApprover,
+    AwaitRoom,
     CallModel,
     Effect,
     Meet,
@@ -22,6 +23,7 @@ from loom_ia.engine.perform.approver import ask_approver
 from loom_ia.engine.perform.calls import run_calls
 from loom_ia.engine.perform.context import EffectContext
 from loom_ia.engine.perform.model import call_model
+from loom_ia.engine.perform.room import await_room
 from loom_ia.engine.perform.steps import meet, review, route, run_steps, stop_steps
 
 
@@ -30,6 +32,7 @@ class Performers:
     """One coroutine for each kind of effect; each stages or emits the facts that result."""
 
     call_model: Callable[[CallModel, EffectContext], Awaitable[None]] = call_model
+    await_room: Callable[[AwaitRoom, EffectContext], Awaitable[None]] = await_room
     run_calls: Callable[[RunCalls, EffectContext], Awaitable[None]] = run_calls
     ask_approver: Callable[[AskApprover, EffectContext], Awaitable[None]] = ask_approver
     run_steps: Callable[[RunSteps, EffectContext], Awaitable[None]] = run_steps
@@ -43,6 +46,8 @@ class Performers:
         match effect:
             case CallModel():
                 return self.call_model(effect, context)
+            case AwaitRoom():
+                return self.await_room(effect, context)
             case RunCalls():
                 return self.run_calls(effect, context)
             case AskApprover():

@@ -12,6 +12,7 @@ from typing import cast
 
 from loom_ia.core.decide.effects import CallModel
 from loom_ia.core.decide.limits import must_stop
+from loom_ia.core.decide.reserving import has_room
 from loom_ia.core.errors import ModelError, text_of
 from loom_ia.core.events.model import (
     CircuitOpened,
@@ -84,8 +85,12 @@ class ModelCall:
             run = run.paid(more, prices.cost(more) if prices else 0.0)
         if not self.paid:
             return False
-        view = self.context.pen.log.state.view(run)
-        return must_stop(view, self.context.agent.plan)
+        log = self.context.pen.log
+        view = log.state.view(run)
+        if must_stop(view, self.context.agent.plan):
+            return True
+        reserve = run.reserve
+        return reserve is not None and not has_room(view, reserve, log.clock.now())
 
     def _opened(self, failures: int, cooldown: float, error: ModelError) -> None:
         self.context.stage(
