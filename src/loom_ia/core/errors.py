@@ -227,6 +227,10 @@ class UnknownEffect(OutsideError):
         return self.template
 
 
+class InvalidDecision(OutsideError):
+    """A policy answered what its point does not allow, or what cannot be used."""
+
+
 class ArtifactStoreError(OutsideError):
     """The store of files could not keep or read one."""
 

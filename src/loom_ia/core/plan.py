@@ -10,6 +10,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from loom_ia.core.json import JsonObject, JsonValue, digest
 from loom_ia.core.model.budget import Budget, BudgetAction
+from loom_ia.core.model.policy import PolicyPoint
 from loom_ia.core.model.pricing import Pricing
 from loom_ia.core.model.tooling import (
     ApprovalMode,
@@ -155,7 +156,8 @@ class AgentPlan:
     seconds, None for no limit. `inline_approver` tells that a function answers questions while
     the run is driven. `reader` reads what was put away; it is offered once something was.
     `chain` has the model that leads and then those that take over when it fails. `output_schema`
-    is what the answer is asked to fit. `part_digests` identify the parts of a request that the
+    is what the answer is asked to fit. `reviews` has the points where policies look, and the tools
+    whose calls they look at, None for all. `part_digests` identify the parts of a request that the
     agent decides.
     """
 
@@ -176,6 +178,16 @@ class AgentPlan:
     session_budget: Budget = field(default_factory=Budget)
     part_digests: Mapping[str, str] = field(default_factory=dict[str, str])
     digest: str = ""
+    reviews: Mapping[PolicyPoint, frozenset[str] | None] = field(
+        default_factory=dict[PolicyPoint, "frozenset[str] | None"]
+    )
+
+    def is_reviewed(self, point: PolicyPoint, tool: str = "") -> bool:
+        """Whether somebody looks at this point, and at the calls of `tool` there."""
+        if point not in self.reviews:
+            return False
+        tools = self.reviews[point]
+        return tools is None or tool in tools
 
     @property
     def model(self) -> str:
@@ -198,15 +210,6 @@ class AgentPlan:
         """Give what is known of a model of the chain; of the one that leads for any other."""
         return next((facts for facts in self.chain if facts.id == model), self.chain[0])
 
-    def successor(self, model: str, *, larger: bool = False) -> ModelFacts | None:
-        """Give the model that takes over from `model`; a `larger` one must have a larger window."""
-        rank = next((i for i, facts in enumerate(self.chain) if facts.id == model), None)
-        if rank is None:
-            return None
-        window = self.chain[rank].context_window or 0
-        later = self.chain[rank + 1 :]
-        return next((f for f in later if not larger or (f.context_window or 0) > window), None)
-
     def at(self, *, has_offloaded: bool) -> "AgentPlan":
         """Give the plan of a run that has, or has not, put a result away."""
         reader = self.reader
@@ -215,6 +218,19 @@ class AgentPlan:
         tools = {**self.tools, reader.name: reader}
         parts = {**self.part_digests, "tools": tools_digest(tools.values())}
         return replace(self, tools=MappingProxyType(tools), part_digests=parts, reader=None)
+
+
+def successor_in(
+    chain: tuple[ModelFacts, ...], model: str, *, larger: bool = False
+) -> ModelFacts | None:
+    """Give the model that takes over from `model`; a `larger` one must have a larger window."""
+    rank = next((i for i, facts in enumerate(chain) if facts.id == model), None)
+    if rank is None:
+        return None
+    window = chain[rank].context_window or 0
+    return next(
+        (f for f in chain[rank + 1 :] if not larger or (f.context_window or 0) > window), None
+    )
 
 
 def tools_digest(tools: Iterable[ToolSpec]) -> str:
@@ -239,8 +255,10 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
     budget: Budget | None = None,
     on_exceed: BudgetAction = "stop",
     session_budget: Budget | None = None,
+    reviews: Mapping[PolicyPoint, frozenset[str] | None] | None = None,
+    checks: str = "",
 ) -> AgentPlan:
-    """Build a plan and the digests that identify it."""
+    """Build a plan and the digests that identify it; `checks` is the digest of its policies."""
     first = model if isinstance(model, ModelFacts) else ModelFacts(model)
     chain = tuple(facts.identified() for facts in (first, *fallbacks))
     parts = {
@@ -256,6 +274,7 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
         "declarations": digest([t.model_dump(mode="json") for t in tools]),
         "limits": [max_iterations, timeout, expires_in, on_expiry, language],
         "budget": [(budget or Budget()).model_dump(mode="json"), on_exceed],
+        "checks": checks,
     }
     if session_budget is not None and not session_budget.is_empty:
         whole["session_budget"] = session_budget.model_dump(mode="json")
@@ -274,6 +293,7 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
         budget=budget or Budget(),
         on_exceed=on_exceed,
         session_budget=session_budget or Budget(),
+        reviews=MappingProxyType(dict(reviews or {})),
         part_digests=MappingProxyType(parts),
         digest=digest(whole)[:16],
     )

@@ -143,7 +143,7 @@ class Drive:
     async def _perform(self, effect: Effect, plan: Plan) -> None:
         pen = self.context.pen
         deadline = None
-        if plan.timeout is not None:
+        if plan.timeout is not None and pen.run.answer is None:
             driven = pen.run.driven(pen.log.clock.now()).total_seconds()
             deadline = plan.timeout - driven
         reason = await self.interrupt.run(

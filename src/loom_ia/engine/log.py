@@ -404,6 +404,8 @@ def _is_late_fact(payload: Payload, run: RunState) -> bool:
             return call is not None and call.launches > 0 and not call.is_settled
         case ModelResponded():
             step = run.step
+            if payload.judge:
+                return True
             return step is not None and step.effect == "model_call" and not step.done
         case ModelRetried() | ModelExchanged():
             return True
@@ -436,7 +438,7 @@ def draft_of(payload: Payload, run: RunState, clock: Clock) -> Draft:
         span_id=span,
         parent_span_id=parent,
         agent=header.agent,
-        role=payload.ROLE,
+        role=payload.role(run),
         payload=payload,
     )
 

@@ -22,6 +22,7 @@ from loom_ia.core.state.run import RunState
 from loom_ia.core.state.session import SessionState
 from loom_ia.core.views.result import PendingApproval
 from loom_ia.engine.breaker import Circuits
+from loom_ia.engine.stages import Stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ class Program:
     `models` has the clients of the plan's chain, by their id. Without `artifacts` nothing can be
     put away; without `idempotency` keys are kept in the journal. `circuits` are those of the whole
     instance. With `captures_exchanges`, what goes over the wire to a provider is a fact.
-    `approver` decides in line; below a graph it is the one of the graph, and `answers` asks it.
+    `stages` are those who are asked at the points of `plan.reviews`, in order. `approver` decides
+    in line; below a graph it is the one of the graph, and `answers` asks it.
     """
 
     plan: AgentPlan
@@ -67,6 +69,7 @@ class Program:
     idempotency: IdempotencyStore | None = None
     circuits: Circuits = field(default_factory=Circuits)
     captures_exchanges: bool = False
+    stages: Stages = ()
 
 
 # -- graphs ---------------------------------------------------------------------------------------

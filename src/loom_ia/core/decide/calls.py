@@ -12,6 +12,7 @@ from datetime import datetime
 from loom_ia.core.decide.closing import failed
 from loom_ia.core.decide.effects import AskApprover, Emit, Move, Opening, RunCalls, Wait
 from loom_ia.core.decide.limits import nothing_left, used_up
+from loom_ia.core.decide.reviews import calls_review
 from loom_ia.core.events.approval import ApprovalExpired, ApprovalRequested
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.run import StepStarted
@@ -45,6 +46,8 @@ def has_open_calls(run: RunState, plan: CallsPlan) -> bool:
 def decide_calls(view: RunView, plan: AgentPlan, now: datetime) -> Move:
     """Advance the calls of the table; at least one must be open."""
     run, fates = view.run, Fates()
+    if (review := calls_review(run, plan)) is not None:
+        return review
     excess = nothing_left(view, plan)
     for call in run.table:
         if excess is not None and opens_anew(call, plan):
@@ -131,7 +134,7 @@ def _decide_unasked(
         else:
             text = prompt_text(plan.language, "unknown_effect")
             fates.facts.append(_settle(call, text, unknown=True))
-    elif tool.approval == "never":
+    elif tool.approval != "always" and call.hold is None:
         fates.launches.append(call)
     elif arguments_digest(call.name, call.arguments) in view.run.refused:
         fates.facts.append(_settle(call, prompt_text(plan.language, "rejected_before")))
@@ -158,6 +161,8 @@ def _problem(call: Call, tool: CallFacts | None, plan: CallsPlan) -> str:
         return prompt_text(language, "unreadable_arguments", text=text)
     if call.problem:
         return prompt_text(language, "invalid_arguments", problem=call.problem)
+    if call.denial:
+        return prompt_text(language, "denied", reason=call.denial.rstrip().rstrip("."))
     return ""
 
 
@@ -201,14 +206,20 @@ def _is_bound(call: Call) -> bool:
 
 
 def _ask(call: Call, plan: CallsPlan, now: datetime, kind: QuestionKind) -> ApprovalRequested:
-    expires = None if plan.expires_in is None else now + span(plan.expires_in)
+    hold = call.hold
+    limit = hold.expires_in if hold and hold.expires_in is not None else plan.expires_in
+    expires = None if limit is None else now + span(limit)
+    reason = hold.reason if hold else ""
+    if kind == "unknown_effect":
+        reason = prompt_text(plan.language, "unknown_effect")
     return ApprovalRequested(
         call_id=call.call_id,
         tool_name=call.name,
         arguments=call.arguments,
         digest=arguments_digest(call.name, call.arguments),
         kind=kind,
-        reason=prompt_text(plan.language, "unknown_effect") if kind == "unknown_effect" else "",
+        reason=reason,
+        policy=hold.policy if hold else "",
         expire_at=expires,
     )
 

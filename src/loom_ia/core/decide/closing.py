@@ -1,12 +1,12 @@
 """The facts that end a run: status and totals appear together."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from loom_ia.core.events.run import RunCancelled, RunCompleted, RunFailed
+from loom_ia.core.events.run import RunCancelled, RunCompleted, RunFailed, StepCompleted
 from loom_ia.core.json import digest
 from loom_ia.core.model.messages import Message
 from loom_ia.core.spans import span
-from loom_ia.core.state.run import RunState
+from loom_ia.core.state.run import RunState, Step
 
 
 def completed(run: RunState, output: Message) -> RunCompleted:
@@ -17,6 +17,9 @@ def completed(run: RunState, output: Message) -> RunCompleted:
         usage=run.spent.usage,
         cost_usd=run.spent.cost,
         state_hash=digest(dict(run.flow.main.values))[:32] if run.flow else "",
+        data=run.checks.data,
+        unverified=run.checks.unverified,
+        fallback=run.checks.fallback,
     )
 
 
@@ -33,6 +36,12 @@ def failed(
         usage=run.spent.usage,
         cost_usd=run.spent.cost,
     )
+
+
+def close_step(step: Step, now: datetime) -> StepCompleted:
+    """End the open step."""
+    duration = max(now - step.started_at, timedelta())
+    return StepCompleted(step_no=step.number, duration_ms=round(duration.total_seconds() * 1000))
 
 
 def is_out_of_time(run: RunState, timeout: float | None, now: datetime) -> bool:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.ids import CallId, RunId
 from loom_ia.core.model.budget import Reserve
+from loom_ia.core.model.policy import PolicyPoint
 from loom_ia.core.model.request import ModelRequest
 from loom_ia.core.state.calls import Call
 from loom_ia.core.state.flow import Line
@@ -82,6 +83,18 @@ class StopSteps:
 
 @dataclass(frozen=True, slots=True)
 class Review:
+    """Ask the policies of a point about calls, or about the present turn of the model.
+
+    With `at_launch` they look at calls again that a human let go.
+    """
+
+    point: PolicyPoint
+    calls: tuple[Call, ...] = ()
+    at_launch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewStep:
     """Ask the hooks of a step that is due, or that ended."""
 
     line: Line
@@ -124,6 +137,15 @@ class Finished:
 
 
 Effect: TypeAlias = (
-    CallModel | AwaitRoom | RunCalls | AskApprover | RunSteps | StopSteps | Review | Route | Meet
+    CallModel
+    | AwaitRoom
+    | RunCalls
+    | AskApprover
+    | Review
+    | RunSteps
+    | StopSteps
+    | ReviewStep
+    | Route
+    | Meet
 )
 Move: TypeAlias = Emit | Effect | Wait | Finished

@@ -21,7 +21,7 @@ from loom_ia.core.decide.effects import (
     Finished,
     Meet,
     Move,
-    Review,
+    ReviewStep,
     Route,
     RunSteps,
     StopSteps,
@@ -151,7 +151,7 @@ def _start(line: Line, view: RunView, flow: Flow, plan: GraphPlan, found: _Findi
     if found.failure is not None:
         return
     if line.reviewed < plan.before:
-        found.effect = found.effect or Review(line, call_id, after=False)
+        found.effect = found.effect or ReviewStep(line, call_id, after=False)
         return
     found.starting += 1
     _take_place(line, found)
@@ -259,7 +259,7 @@ def _leave(line: Line, view: RunView, plan: GraphPlan, found: _Findings) -> None
         found.held.append(call)
         return
     if line.call_id and line.reviewed < plan.after:
-        found.effect = found.effect or Review(line, line.call_id, after=True)
+        found.effect = found.effect or ReviewStep(line, line.call_id, after=True)
         return
     if item is not None:
         found.facts.append(_routed(line, run, source=(line.step,), ended=True))

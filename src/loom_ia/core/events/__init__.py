@@ -11,7 +11,7 @@ from loom_ia.core.events.budget import BudgetExceeded
 from loom_ia.core.events.catalogue import CATALOGUE
 from loom_ia.core.events.codec import from_full, from_line, to_line
 from loom_ia.core.events.envelope import SCHEMA_VERSION, Draft, Event, Opaque, Payload
-from loom_ia.core.events.graph import EffectRecorded, GraphRouted, PolicyReviewed
+from loom_ia.core.events.graph import EffectRecorded, GraphRouted
 from loom_ia.core.events.idempotency import IdempotencyRecorded, IdempotencyReused
 from loom_ia.core.events.message import UserMessage
 from loom_ia.core.events.model import (
@@ -20,6 +20,12 @@ from loom_ia.core.events.model import (
     ModelFellBack,
     ModelResponded,
     ModelRetried,
+)
+from loom_ia.core.events.policy import (
+    GuardChecked,
+    JudgeEvaluated,
+    PolicyDecided,
+    PolicyReviewed,
 )
 from loom_ia.core.events.query import EventQuery
 from loom_ia.core.events.run import (
@@ -54,14 +60,17 @@ __all__ = [
     "Event",
     "EventQuery",
     "GraphRouted",
+    "GuardChecked",
     "IdempotencyRecorded",
     "IdempotencyReused",
+    "JudgeEvaluated",
     "ModelExchanged",
     "ModelFellBack",
     "ModelResponded",
     "ModelRetried",
     "Opaque",
     "Payload",
+    "PolicyDecided",
     "PolicyReviewed",
     "RunCancelled",
     "RunClaimed",

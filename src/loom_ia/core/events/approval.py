@@ -29,7 +29,8 @@ class ApprovalRequested(Payload):
     """A call waits for a human.
 
     `kind` is `unknown_effect` when the call was interrupted and may have taken effect. After
-    `expire_at`, when there is one, the agent's setting decides.
+    `expire_at`, when there is one, the agent's setting decides. `policy` names the policy
+    that wants it, for `reason`.
 
     What a step of a graph asks has a `key`, and the id of this event names it. `asked` tells where:
     inside the step, at its end (`mid`: it runs again once answered, `after`: it does not), or in a
@@ -49,6 +50,7 @@ class ApprovalRequested(Payload):
     digest: str = sparse("")
     kind: QuestionKind = "approve"
     reason: str = sparse("")
+    policy: str = sparse("")
     scope: Literal["approve"] = "approve"
     expire_at: datetime | None = sparse(None)
     asked: AskedAt | None = sparse(None)

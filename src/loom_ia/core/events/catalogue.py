@@ -16,7 +16,7 @@ from loom_ia.core.events.approval import (
 from loom_ia.core.events.artifact import ArtifactStored
 from loom_ia.core.events.budget import BudgetExceeded
 from loom_ia.core.events.envelope import Payload
-from loom_ia.core.events.graph import EffectRecorded, GraphRouted, PolicyReviewed
+from loom_ia.core.events.graph import EffectRecorded, GraphRouted
 from loom_ia.core.events.idempotency import IdempotencyRecorded, IdempotencyReused
 from loom_ia.core.events.message import UserMessage
 from loom_ia.core.events.model import (
@@ -25,6 +25,12 @@ from loom_ia.core.events.model import (
     ModelFellBack,
     ModelResponded,
     ModelRetried,
+)
+from loom_ia.core.events.policy import (
+    GuardChecked,
+    JudgeEvaluated,
+    PolicyDecided,
+    PolicyReviewed,
 )
 from loom_ia.core.events.run import (
     RunCancelled,
@@ -70,7 +76,10 @@ _ALL: Final[tuple[type[Payload], ...]] = (
     BudgetExceeded,
     GraphRouted,
     EffectRecorded,
+    PolicyDecided,
     PolicyReviewed,
+    GuardChecked,
+    JudgeEvaluated,
     SessionSnapshot,
     StoreChanged,
 )

@@ -26,6 +26,7 @@ Category: TypeAlias = Literal[
     "idempotency",
     "artifact",
     "policy",
+    "guard",
     "graph",
     "store",
     "unknown",
@@ -85,6 +86,11 @@ class Payload(Value):
     def facets(self) -> dict[str, Facet]:
         """Give the values by which the event can be searched."""
         return {}
+
+    def role(self, run: RunState) -> str | None:
+        """Tell whose words they are, in `run`; only facts about calls of models say so."""
+        del run
+        return self.ROLE
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
         """Give what `run` is once this happened."""

@@ -1,6 +1,6 @@
-"""What only graphs do: choose a route, let hooks look, record what a step did inside itself."""
+"""What only graphs do: choose a route, record what a step did inside itself."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from loom_ia.core.events.envelope import Facet, Fact, Payload, SpanRule
 from loom_ia.core.ids import CallId
@@ -104,33 +104,3 @@ class EffectRecorded(Payload):
         else:
             effect = Effect(self.key, self.position, starts, done=True, result=self.result)
         return acted(run, self.call_id, effect)
-
-
-class PolicyReviewed(Payload):
-    """Hooks let a step pass: the first `passed` of them, before it starts or after it ended.
-
-    `subject` is the id of the step. `changes` are what they did to the state. `stopped` tells that
-    one of them ends the run here.
-    """
-
-    TYPE = "policy.reviewed"
-    CATEGORY = "policy"
-    CONTENT = ("changes",)
-    SPAN: ClassVar[SpanRule] = "call"
-
-    point: Literal["before_step", "after_step"]
-    subject: CallId
-    line: str = sparse("")
-    passed: int
-    changes: tuple[Change, ...] = sparse(())
-    stopped: bool = sparse(False)
-
-    def facets(self) -> dict[str, Facet]:
-        return {"point": self.point, "passed": self.passed}
-
-    def evolve(self, run: RunState, fact: Fact) -> RunState:
-        del fact
-        if run.flow is None:
-            return run
-        flow = run.flow.reviewed(self.line, self.passed, self.changes)
-        return run.but(flow=flow.but(stopped=flow.stopped or self.stopped))

@@ -27,8 +27,13 @@ def is_unpriced(provider: str, prices: Prices | None) -> bool:
     return prices is None and provider not in _FREE
 
 
+def judge_slot(judge: str) -> str:
+    """Give the name under which the models of a judge answer."""
+    return f"judge:{judge}"
+
+
 class _OfModel(Payload):
-    """What every fact about a call of a model says: whose call it was."""
+    """What every fact about a call of a model says: whose call it was; `judge` for a judge's."""
 
     CATEGORY = "model"
     SPAN: ClassVar[SpanRule] = "step"
@@ -37,9 +42,18 @@ class _OfModel(Payload):
     model: str
     model_id: str
     provider: str = sparse("")
+    judge: str = sparse("")
 
     def facets(self) -> dict[str, Facet]:
-        return {"model": self.model, "model_id": self.model_id, "provider": self.provider}
+        facets: dict[str, Facet] = {
+            "model": self.model,
+            "model_id": self.model_id,
+            "provider": self.provider,
+        }
+        return {**facets, "judge": self.judge} if self.judge else facets
+
+    def role(self, run: RunState) -> str | None:
+        return judge_slot(self.judge) if self.judge else super().role(run)
 
 
 class ModelResponded(_OfModel):
@@ -79,6 +93,9 @@ class ModelResponded(_OfModel):
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
         del fact
+        if self.judge:
+            unpriced = is_unpriced(self.provider, self.prices)
+            return run.paid(self.usage, self.cost_usd, unpriced=unpriced, calls=1)
         return run.responded(
             self.message,
             self.problems,
@@ -146,6 +163,9 @@ class ModelFellBack(Payload):
     to_model: str
     reason: FallbackReason
     error: str
+
+    def role(self, run: RunState) -> str | None:
+        return super().role(run) if self.slot == "main" else self.slot
 
     @property
     def status(self) -> EventStatus:

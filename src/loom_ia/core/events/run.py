@@ -8,11 +8,12 @@ from pydantic import Field
 from loom_ia.core.events.envelope import EventStatus, Facet, Fact, Payload, SpanRule
 from loom_ia.core.ids import CallId, RunId
 from loom_ia.core.json import JsonValue
-from loom_ia.core.model.base import sparse
+from loom_ia.core.model.base import nullable, sparse
 from loom_ia.core.model.budget import Budget, Reserve
 from loom_ia.core.model.caller import CallerContext
 from loom_ia.core.model.changes import Change
 from loom_ia.core.model.messages import Message
+from loom_ia.core.model.policy import JudgeMode
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.plan import Join
 from loom_ia.core.prompts import Language
@@ -34,10 +35,11 @@ class RunStarted(Payload):
     """A run begins. `plan` is the digest of what the agent, or the graph, was at that moment.
 
     A run below another one says which call opened it. `budget` has the limits that bind the run
-    and those below it. Of a graph, `input` are the first values, `entry` its first step, `joins`
-    where branches end, `merge` how keys are merged, `parts` what the digest covers. A run that
-    begins in the middle says where: `stage` tells whether `entry` is to be called or has ended.
-    `origin` is where a fork comes from, and `earlier` how many steps had ended there.
+    and those below it, `judges` whether its judges look. Of a graph, `input` are the first
+    values, `entry` its first step, `joins` where branches end, `merge` how keys are merged, `parts`
+    what the digest covers. A run that begins in the middle says where: `stage` tells whether
+    `entry` is to be called or has ended. `origin` is where a fork comes
+    from, and `earlier` how many steps had ended there.
     """
 
     TYPE = "run.started"
@@ -56,6 +58,7 @@ class RunStarted(Payload):
     depth: int = sparse(0)
     budget: Budget | None = sparse(None)
     session_budget: Budget | None = sparse(None)
+    judges: JudgeMode = "auto"
     entry: str = sparse("")
     stage: Literal["", "done"] = sparse("")
     input: dict[str, JsonValue] = sparse({})
@@ -66,7 +69,8 @@ class RunStarted(Payload):
     earlier: int = sparse(0)
 
     def facets(self) -> dict[str, Facet]:
-        return {"kind": self.kind}
+        facets: dict[str, Facet] = {"kind": self.kind}
+        return facets if self.judges == "auto" else {**facets, "judges": self.judges}
 
     def begin(self, fact: Fact) -> RunState:
         """Give the state of a run that has just begun."""
@@ -91,6 +95,7 @@ class RunStarted(Payload):
                 parent_call_id=self.parent_call_id or "",
                 budget=self.budget,
                 session_budget=self.session_budget,
+                judges=self.judges,
                 origin=self.origin,
                 earlier=self.earlier,
                 parts=self.parts,
@@ -194,24 +199,36 @@ class RunFinalizing(Payload):
 class RunCompleted(Payload):
     """The run ended with an answer. `usage` and `cost_usd` (dollars) are its totals.
 
-    `state_hash` identifies the last values of a graph.
+    `data` is the document that the schema of the answer found in it. `unverified` tells that the
+    answer did not pass its checks and is given all the same, `fallback` that it is the text to be
+    given in that case. `state_hash` identifies the last values of a graph.
     """
 
     TYPE = "run.completed"
     CATEGORY = "run"
-    CONTENT = ("output",)
+    CONTENT = ("output", "data")
 
     output: Message
     iterations: int
     usage: Usage = Usage()
     cost_usd: float = sparse(0.0)
     state_hash: str = sparse("")
+    data: JsonValue = nullable()
+    unverified: bool = sparse(False)
+    fallback: bool = sparse(False)
+
+    @property
+    def status(self) -> EventStatus:
+        return "warning" if self.unverified or self.fallback else "ok"
 
     def facets(self) -> dict[str, Facet]:
-        return {"iterations": self.iterations, "cost_usd": self.cost_usd}
+        facets: dict[str, Facet] = {"iterations": self.iterations, "cost_usd": self.cost_usd}
+        facets |= {name: True for name in ("unverified", "fallback") if getattr(self, name)}
+        return facets
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
-        return run.closed(Completed(self.output), fact.ts)
+        end = Completed(self.output, self.data, self.unverified, self.fallback)
+        return run.closed(end, fact.ts)
 
 
 class RunFailed(Payload):

@@ -1,12 +1,30 @@
 """The decisions that code may take; each point says which of them fit there."""
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
 class Continue:
     """Go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Go on with `value` in the place of what was looked at.
+
+    It is a model request, the arguments of a call, what a tool gave, or an answer, as the point
+    says; an answer may be plain text.
+    """
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Have it made again by whoever made it, who reads this feedback."""
+
+    feedback: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +44,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Everything was done: the run is completed here."""
+    """No more is to be done: a graph is completed here, an agent gives a last answer."""
 
     reason: str = ""
 
@@ -41,4 +59,7 @@ class Fail:
 CONTINUE: Final = Continue()
 """Go on."""
 
-Decision: TypeAlias = Continue | Deny | Pause | Stop | Fail
+Decision: TypeAlias = Continue | Replace | Retry | Deny | Pause | Stop | Fail
+"""What a policy may answer; each point allows some of them."""
+HookDecision: TypeAlias = Continue | Deny | Pause | Stop | Fail
+"""What a hook of a graph may answer."""

@@ -7,7 +7,11 @@ loaded, so it can never be taken at run time.
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal, TypeAlias
+
+from loom_ia.core.json import JsonObject
+from loom_ia.core.model.base import Value, nullable, sparse
+from loom_ia.core.model.request import ToolChoice
 
 
 class PolicyPoint(StrEnum):
@@ -18,6 +22,11 @@ class PolicyPoint(StrEnum):
     BEFORE_TOOL = "before_tool"
     AFTER_TOOL = "after_tool"
     ON_OUTPUT = "on_output"
+
+    @property
+    def is_of_tools(self) -> bool:
+        """Whether what is looked at is a call of a tool."""
+        return self in (PolicyPoint.BEFORE_TOOL, PolicyPoint.AFTER_TOOL)
 
 
 class DecisionKind(StrEnum):
@@ -49,3 +58,59 @@ ALLOWED: Final[Mapping[PolicyPoint, frozenset[DecisionKind]]] = MappingProxyType
 def is_allowed(point: PolicyPoint, decision: DecisionKind) -> bool:
     """Tell whether `decision` may be taken at `point`."""
     return decision in ALLOWED[point]
+
+
+class RequestChange(Value):
+    """What a policy changed in the request of the coming call of the model.
+
+    A part that is absent stays as it was. `tools` are the names of those that are offered, `added`
+    what the user is made to say besides, at the end, for this call alone.
+    """
+
+    system: str | None = nullable()
+    tools: tuple[str, ...] | None = nullable()
+    tool_choice: ToolChoice | None = nullable()
+    max_tokens: int | None = nullable()
+    params: JsonObject | None = nullable()
+    added: tuple[str, ...] = sparse(())
+
+    def over(self, earlier: "RequestChange | None") -> "RequestChange":
+        """Give this change made after an `earlier` one."""
+        if earlier is None:
+            return self
+        return earlier.model_copy(update={name: getattr(self, name) for name in self.said})
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """The parts that are changed."""
+        return tuple(n for n in type(self).model_fields if getattr(self, n) not in (None, ()))
+
+
+class JudgeMark(Value):
+    """How an output meets one criterion: a score from 0 to 1, and the least that is accepted."""
+
+    name: str
+    score: float
+    min_score: float
+    blocking: bool = True
+    reason: str = sparse("")
+
+    @property
+    def passed(self) -> bool:
+        """Whether the score is high enough."""
+        return self.score >= self.min_score
+
+
+class Verdict(Value):
+    """What a judge said of an output, the `attempt`-th of the run."""
+
+    judge: str
+    target: str = "output"
+    criteria: tuple[JudgeMark, ...]
+    passed: bool
+    blocked: bool
+    attempt: int = 1
+
+
+JudgeMode: TypeAlias = Literal["auto", "force", "skip"]
+"""Whether judges look: as they say themselves, always, or never."""

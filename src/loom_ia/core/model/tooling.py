@@ -8,7 +8,8 @@ from loom_ia.core.json import JsonObject, digest
 from loom_ia.core.model.base import Value
 
 SideEffects: TypeAlias = Literal["none", "reversible", "irreversible"]
-ApprovalMode: TypeAlias = Literal["never", "always"]
+ApprovalMode: TypeAlias = Literal["never", "always", "policy"]
+"""Whether somebody is asked before a call is made; `policy` leaves that to the policies."""
 OnUnknown: TypeAlias = Literal["error", "pause"]
 ExpiryAction: TypeAlias = Literal["deny", "fail"]
 Remembers: TypeAlias = Literal["nothing", "call", "key"]

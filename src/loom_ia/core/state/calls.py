@@ -6,7 +6,7 @@ by the open step, and is running, or by an earlier one, and was interrupted: its
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from loom_ia.core.ids import CallId, RunId, SpanId
 from loom_ia.core.json import JsonObject, JsonValue, canonical
@@ -18,6 +18,8 @@ QuestionKind: TypeAlias = Literal["approve", "unknown_effect", "input"]
 AskedAt: TypeAlias = Literal["inside", "mid", "after", "hook"]
 """Where a step asks: inside itself, at its end to run again, at its end for good, or in a hook."""
 EffectPhase: TypeAlias = Literal["started", "done", "failed"]
+AT_LAUNCH: Final = "at_launch"
+"""The second look at a call, once a human let it go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,15 @@ class Failure:
     key: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A policy wants somebody to let a call go; the request is open `expires_in` seconds."""
+
+    policy: str
+    reason: str
+    expires_in: float | None = None
+
+
 @dataclass(frozen=True)
 class Call(Evolving):
     """One call of a tool, or of a step. `arguments` are those that will run, edits included.
@@ -134,6 +145,10 @@ class Call(Evolving):
     `remembered` is what the journal keeps of an effect that happened before its result was known;
     `was_granted` tells that an earlier question about it was answered by yes. `undone` counts the
     launches of which the outside world told that none took effect.
+
+    `passed` are the points whose policies let it go on, and `AT_LAUNCH` when they looked again
+    after a human did; `denial` is why they do not, `hold` why somebody must be asked, and
+    `replaced_by` names the policy that wrote its arguments.
 
     A call that is delegated has the run that it opened, `child_run_id`. Of a step, `occurrence` is
     the how-manieth time it was reached and `driven_in` the drive that ran it last; `attempt` counts
@@ -156,6 +171,10 @@ class Call(Evolving):
     remembered: ToolOutput | None = None
     was_granted: bool = False
     undone: int = 0
+    passed: frozenset[str] = frozenset()
+    denial: str = ""
+    hold: Hold | None = None
+    replaced_by: str = ""
     child_run_id: RunId = ""
     occurrence: int = 0
     driven_in: str = ""
@@ -214,11 +233,16 @@ class Call(Evolving):
         question = self.question
         return question.verdict if question and question.launches == self.launches else None
 
+    def past(self, point: str, *, at_launch: bool) -> "Call":
+        """Go past a point."""
+        return self.but(passed=self.passed | {AT_LAUNCH if at_launch else point})
+
     def asked(self, question: Question) -> "Call":
         """Put a question; an unknown end is forgotten until it is answered."""
         number = self.question.number + 1 if self.question else 1
         asked = question.but(number=number)
-        return self.but(question=asked, output=None, unknown=False, failure=None)
+        passed = self.passed - {AT_LAUNCH}
+        return self.but(question=asked, output=None, unknown=False, failure=None, passed=passed)
 
     def answered(self, verdict: Verdict, edited: JsonObject | None) -> "Call":
         """Take the first answer to an open question; a later one changes nothing."""

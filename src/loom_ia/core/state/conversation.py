@@ -37,6 +37,10 @@ class Conversation:
                 return self._replace(index, _with_arguments(message, call_id, arguments))
         return self
 
+    def with_last(self, message: Message) -> "Conversation":
+        """Put a message in the place of the last one."""
+        return self._replace(len(self.messages) - 1, message)
+
     def _replace(self, index: int, message: Message) -> "Conversation":
         kept = Conversation(self.messages[:index], self.digests[:index]).add(message)
         for later in self.messages[index + 1 :]:

@@ -12,13 +12,16 @@ from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
 from loom_ia.core.ids import CallId, RunId, SessionId, SpanId, TenantId
-from loom_ia.core.json import JsonObject
+from loom_ia.core.json import JsonObject, JsonValue
 from loom_ia.core.model.artifacts import StoredArtifact
 from loom_ia.core.model.budget import Budget, Reserve
 from loom_ia.core.model.caller import CallerContext
 from loom_ia.core.model.changes import Change
 from loom_ia.core.model.content import TextBlock, ToolCallBlock, ToolOutput, ToolResultBlock
 from loom_ia.core.model.messages import Message
+from loom_ia.core.model.policy import (
+    JudgeMode,
+)
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.prompts import Language, prompt_text
 from loom_ia.core.state.calls import (
@@ -29,6 +32,7 @@ from loom_ia.core.state.calls import (
     Rejected,
     to_run_again,
 )
+from loom_ia.core.state.checks import NO_CHECKS, Checks
 from loom_ia.core.state.conversation import Conversation
 from loom_ia.core.state.flow import Flow
 from loom_ia.core.state.frozen import Evolving
@@ -58,7 +62,7 @@ _LEASE_GRAIN: Final = 60
 """A lease is extended by at least this part of itself: less is not worth a new state."""
 
 StepEffect: TypeAlias = Literal["model_call", "tool_batch"]
-FinalizingReason: TypeAlias = Literal["iterations", "budget"]
+FinalizingReason: TypeAlias = Literal["iterations", "budget", "policy"]
 ProgramKind: TypeAlias = Literal["agent", "graph"]
 
 
@@ -86,6 +90,7 @@ class Header:
     parent_call_id: CallId = ""
     budget: Budget | None = None
     session_budget: Budget | None = None
+    judges: JudgeMode = "auto"
     origin: tuple[RunId, int] | None = None
     earlier: int = 0
     parts: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -159,9 +164,12 @@ class Lease(Evolving):
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The run ended with an answer."""
+    """The run ended with an answer, as `RunCompleted` says."""
 
     output: Message
+    data: JsonValue = None
+    unverified: bool = False
+    fallback: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +234,7 @@ class RunState(Evolving):
     understood: bool = True
     flow: Flow | None = None
     drives: int = 0
+    checks: Checks = NO_CHECKS
 
     # -- what it is ---------------------------------------------------------------------------
 
@@ -329,7 +338,7 @@ class RunState(Evolving):
         unpriced: bool = False,
     ) -> "RunState":
         """Take an answer of the main model: calls go on the table, anything else is the answer."""
-        if self.finalizing and message.calls:
+        if message.calls and (self.finalizing or self.checks.without_tools):
             message = _without_calls(message)
         calls = tuple(
             Call(block.call_id, block.name, block.arguments, problems.get(block.call_id, ""))
@@ -340,6 +349,7 @@ class RunState(Evolving):
             table=calls,
             answer=None if calls else message,
             iterations=self.iterations + 1,
+            checks=self.checks.next_turn(),
             step=self.step.but(done=True) if self.step else None,
             spent=self.spent.plus(usage, cost, calls=1, unpriced=unpriced),
         )
@@ -348,9 +358,14 @@ class RunState(Evolving):
         """Let another model answer for `slot`, until the run is over."""
         return self.but(models=tuple({**dict(self.models), slot: model}.items()))
 
-    def paid(self, usage: Usage, cost: float, *, unpriced: bool = False) -> "RunState":
-        """Count what a call that gave no answer consumed; it is no call of the budget."""
-        return self.but(spent=self.spent.plus(usage, cost, calls=0, unpriced=unpriced))
+    def paid(
+        self, usage: Usage, cost: float, *, unpriced: bool = False, calls: int = 0
+    ) -> "RunState":
+        """Count what was consumed beside the answers of the run's own model.
+
+        A call that gave no answer is no call of the budget.
+        """
+        return self.but(spent=self.spent.plus(usage, cost, calls=calls, unpriced=unpriced))
 
     def step_started(
         self,
@@ -362,7 +377,7 @@ class RunState(Evolving):
         reserve: Reserve | None = None,
     ) -> "RunState":
         """Announce an effect. A model call first clears the table into results to be read."""
-        run = self._table_read() if effect == "model_call" else self
+        run = self.table_read() if effect == "model_call" else self
         return run.but(step=Step(number, effect, span, at, reserve=reserve), steps=number)
 
     def step_completed(self, duration: timedelta, at: datetime) -> "RunState":
@@ -448,7 +463,7 @@ class RunState(Evolving):
 
     def finalized(self, reason: FinalizingReason) -> "RunState":
         """Ask for a last answer without tools."""
-        return self.but(finalizing=reason)
+        return self.but(finalizing=reason, checks=self.checks.but(ruling=None))
 
     def claimed(self, lease: Lease, at: datetime, *, renewal: bool) -> "RunState":
         """Give the wheel to a driver. A new one starts afresh what was under way."""
@@ -526,7 +541,8 @@ class RunState(Evolving):
         table = tuple(call if c.call_id == call.call_id else c for c in self.table)
         return self.but(table=table)
 
-    def _table_read(self) -> "RunState":
+    def table_read(self) -> "RunState":
+        """Clear the table into results that the model reads."""
         if not self.table:
             return self
         results = results_message(self.table, self.header.language)

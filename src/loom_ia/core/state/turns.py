@@ -32,13 +32,30 @@ def turn_of(run: RunState) -> Turn | None:
     match run.outcome:
         case Completed():
             conversation = run.conversation
+            said = _without_refused(conversation.messages, run.checks.repairs)
         case Cancelled():
             conversation = _closed_by_cancel(run)
+            said = conversation.messages
         case _:
             return None
     language = run.header.language
-    messages = tuple(_cleaned(message, language) for message in conversation.messages)
+    messages = tuple(_cleaned(message, language) for message in said)
     return Turn(messages, f"{run.run_id}:{conversation.digest}")
+
+
+def _without_refused(
+    messages: tuple[Message, ...], repairs: tuple[int, ...]
+) -> tuple[Message, ...]:
+    """Leave out the answers that had to be made again, and what asked for it."""
+    gone: set[int] = set()
+    for place in repairs:
+        before = place - 1
+        gone.add(place)
+        if messages[before].role == "tool":
+            gone.add(before)
+            before -= 1
+        gone.add(before)
+    return tuple(m for index, m in enumerate(messages) if index not in gone) if gone else messages
 
 
 def _closed_by_cancel(run: RunState) -> Conversation:

@@ -14,6 +14,7 @@ from loom_ia.core.decide.effects import (
     Effect,
     Meet,
     Review,
+    ReviewStep,
     Route,
     RunCalls,
     RunSteps,
@@ -23,8 +24,9 @@ from loom_ia.engine.perform.approver import ask_approver
 from loom_ia.engine.perform.calls import run_calls
 from loom_ia.engine.perform.context import EffectContext
 from loom_ia.engine.perform.model import call_model
+from loom_ia.engine.perform.review import review
 from loom_ia.engine.perform.room import await_room
-from loom_ia.engine.perform.steps import meet, review, route, run_steps, stop_steps
+from loom_ia.engine.perform.steps import meet, review_step, route, run_steps, stop_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class Performers:
     run_steps: Callable[[RunSteps, EffectContext], Awaitable[None]] = run_steps
     stop_steps: Callable[[StopSteps, EffectContext], Awaitable[None]] = stop_steps
     review: Callable[[Review, EffectContext], Awaitable[None]] = review
+    review_step: Callable[[ReviewStep, EffectContext], Awaitable[None]] = review_step
     route: Callable[[Route, EffectContext], Awaitable[None]] = route
     meet: Callable[[Meet, EffectContext], Awaitable[None]] = meet
 
@@ -58,6 +61,8 @@ class Performers:
                 return self.stop_steps(effect, context)
             case Review():
                 return self.review(effect, context)
+            case ReviewStep():
+                return self.review_step(effect, context)
             case Route():
                 return self.route(effect, context)
             case Meet():

@@ -6,7 +6,7 @@ when this one is given up, its error says why.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -25,6 +25,7 @@ from loom_ia.core.model.chunks import Answer, ModelChunk, Reset
 from loom_ia.core.model.exchange import HttpExchange
 from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.model.pricing import Prices
+from loom_ia.core.model.sizes import Sizes
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.ports.models import ModelClient, WireModelClient
 from loom_ia.engine.breaker import through
@@ -55,11 +56,15 @@ class Priced:
 
 @dataclass(slots=True)
 class ModelCall:
-    """One call of one model, in as many attempts as its rule allows."""
+    """One call of one model, in as many attempts as its rule allows; `judge` when it is a judge's.
+
+    Nobody follows what a judge says.
+    """
 
     effect: CallModel
     context: EffectContext
     client: ModelClient
+    judge: str = ""
     number: int = 0
     paid: bool = False
     """Whether an attempt that gave no answer consumed something."""
@@ -125,7 +130,7 @@ class ModelCall:
 
     async def _attempt(self) -> Priced:
         heard = self._heard = Attempt(self.spec, self._prompt_tokens)
-        answer = await heard.hear(self._stream(), self.context.chunk)
+        answer = await heard.hear(self._stream(), self._listener)
         refuse_stopped_short(answer, self.spec.id)
         refuse_unusable(answer, self.spec.id)
         usage = heard.usage()
@@ -145,17 +150,23 @@ class ModelCall:
                 model=spec.id,
                 model_id=spec.model,
                 provider=spec.sdk,
+                judge=self.judge,
                 attempt=self.number,
                 **{name: getattr(exchange, name) for name in HttpExchange.model_fields},
             )
         )
 
+    @property
+    def _listener(self) -> Callable[[ModelChunk], None] | None:
+        return None if self.judge else self.context.chunk
+
     def _forget_shown(self) -> None:
-        if self._heard.begun and self.context.chunk is not None:
-            self.context.chunk(Reset())
+        if self._heard.begun and self._listener is not None:
+            self._listener(Reset())
 
     def _prompt_tokens(self) -> int:
-        return self.context.sizes.prompt_tokens(self.effect.request)
+        sizes = Sizes() if self.judge else self.context.sizes
+        return sizes.prompt_tokens(self.effect.request)
 
     def _prices(self, usage: Usage) -> Prices | None:
         pricing = self.spec.pricing
@@ -174,6 +185,7 @@ class ModelCall:
             model=spec.id,
             model_id=spec.model,
             provider=spec.sdk,
+            judge=self.judge,
             attempt=self.number,
             error_kind=kind,
             error=_told(error),

@@ -20,7 +20,7 @@ from loom_ia.core.model.chunks import INVALID_ARGUMENTS
 from loom_ia.core.model.content import ToolCallBlock
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.models import ModelSpec
-from loom_ia.core.plan import AgentPlan, ModelFacts
+from loom_ia.core.plan import ModelFacts, successor_in
 from loom_ia.engine.perform.attempts import ModelCall, Priced
 from loom_ia.engine.perform.context import EffectContext
 from loom_ia.engine.program import Program
@@ -42,7 +42,7 @@ async def call_model(effect: CallModel, context: EffectContext) -> None:
         seen = context.seen_calls.of(context.run.conversation.messages)
         message = _with_unique_ids(priced.answer.message, seen)
         problems = await _problems(message, program)
-        responded = _fact(effect, priced, message, problems, client.spec, _since(started))
+        responded = answer_fact(effect, priced, message, problems, client.spec, _since(started))
     except ModelError as error:
         _give_up(call, error, started)
         return
@@ -60,19 +60,23 @@ async def call_model(effect: CallModel, context: EffectContext) -> None:
         )
 
 
-def _fact(
+def answer_fact(
     effect: CallModel,
     priced: Priced,
     message: Message,
     problems: dict[str, str],
     spec: ModelSpec,
     latency: int,
+    *,
+    judge: str = "",
 ) -> ModelResponded:
+    """Say that a model answered."""
     # Checked, not trusted: `usage` and `stop_reason` are what the adapter gave.
     return ModelResponded(
         model=spec.id,
         model_id=spec.model,
         provider=spec.sdk,
+        judge=judge,
         message=message,
         usage=priced.usage,
         cost_usd=priced.cost,
@@ -91,7 +95,7 @@ def _give_up(call: ModelCall, error: ModelError, started: float) -> None:
     """Let the next model of the chain answer, if the error is one that another may not have."""
     context, model = call.context, call.spec.id
     plan = context.agent.plan
-    successor = _successor(plan, model, error)
+    successor = successor_of(plan.chain, model, error)
     if call.is_too_dear():
         context.stage(*told(context.pen.view(), plan))
         successor = None
@@ -110,12 +114,13 @@ def _give_up(call: ModelCall, error: ModelError, started: float) -> None:
     _log.warning("model %s: %s, %s takes over", model, reason, successor.id, extra=_tags(context))
 
 
-def _successor(plan: AgentPlan, model: str, error: ModelError) -> ModelFacts | None:
+def successor_of(chain: tuple[ModelFacts, ...], model: str, error: ModelError) -> ModelFacts | None:
+    """Give the model that takes over from one that failed, None when the error would stay."""
     match error.kind:
         case "transient" | "overloaded" | "quota_exhausted" | "unavailable":
-            return plan.successor(model)
+            return successor_in(chain, model)
         case "context_overflow":
-            return plan.successor(model, larger=True)
+            return successor_in(chain, model, larger=True)
         case _:
             return None
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from loom_ia.core.decide.closing import failed
-from loom_ia.core.decide.effects import Meet, Review, Route, RunSteps, StopSteps
+from loom_ia.core.decide.effects import Meet, ReviewStep, Route, RunSteps, StopSteps
 from loom_ia.core.events.approval import ApprovalRequested
 from loom_ia.core.events.envelope import Payload
-from loom_ia.core.events.graph import EffectRecorded, GraphRouted, MapOver, PolicyReviewed
+from loom_ia.core.events.graph import EffectRecorded, GraphRouted, MapOver
+from loom_ia.core.events.policy import PolicyReviewed
 from loom_ia.core.events.tool import ToolCompleted
 from loom_ia.core.json import JsonValue
 from loom_ia.core.model.content import ToolOutput
@@ -253,7 +254,7 @@ async def meet(effect: Meet, context: EffectContext) -> None:
     )
 
 
-async def review(effect: Review, context: EffectContext) -> None:
+async def review_step(effect: ReviewStep, context: EffectContext) -> None:
     """Ask the hooks, and stage what they say."""
     line, after, call_id = effect.line, effect.after, effect.call_id
     verdict = await context.graph.bindings.review(
@@ -270,7 +271,7 @@ async def review(effect: Review, context: EffectContext) -> None:
         context.stage(_request(verdict.question, call_id, line.step, now))
 
 
-def _reviewed(passed: Passed, effect: Review) -> PolicyReviewed:
+def _reviewed(passed: Passed, effect: ReviewStep) -> PolicyReviewed:
     return PolicyReviewed(
         point="after_step" if effect.after else "before_step",
         subject=effect.call_id,
@@ -299,4 +300,4 @@ def _seconds_until(instant: datetime, context: EffectContext) -> float:
     return max(wait.total_seconds(), 0.0)
 
 
-__all__ = ["consumed", "land", "meet", "review", "route", "run_steps", "stop_steps"]
+__all__ = ["consumed", "land", "meet", "review_step", "route", "run_steps", "stop_steps"]
