@@ -1,0 +1,6 @@
+"""Sets of words."""
+
+
+def word_set(words: str) -> frozenset[str]:
+    """Return the words of a line."""
+    return frozenset(words.split())
