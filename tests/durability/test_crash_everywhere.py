@@ -12,9 +12,10 @@ import pytest
 
 from loom_ia.access import Approved
 from loom_ia.adapters.models.fake import FakeModel
-from loom_ia.agents import ApprovalSpec
+from loom_ia.agents import ApprovalSpec, StateKeySpec, StateSourceSpec
 from loom_ia.config.root import LoomConfig
 from loom_ia.core.errors import ModelError
+from loom_ia.core.model import ToolOutput
 from loom_ia.core.ports.tools import Tool
 from loom_ia.core.views.result import PendingApproval, RunResult
 from loom_ia.testing import CrashReport, Host, RepeatableLoom, Scenario, crash_everywhere
@@ -431,3 +432,29 @@ async def test_invalid_arguments_then_a_correction(world: World, survive) -> Non
     ]
     await survive(maker(clerk(*script, tools=(send,)), send), ask)
     assert world.done.keys() == {"send:a"}
+
+
+async def test_the_state_of_a_session(world: World, survive) -> None:
+    """What was posed and written is the same whatever the crash, and a value is written once."""
+
+    @tool(side_effects="irreversible")
+    async def note(what: str) -> ToolOutput:
+        """Note."""
+        world.act(f"note:{what}")
+        return ToolOutput(data={"name": what}, state={"seen": True, "wrong": 1})
+
+    keys = {
+        "client": StateKeySpec(required=True),
+        "seen": StateKeySpec(schema={"type": "boolean"}),
+        "name": StateKeySpec(sources=(StateSourceSpec(tool="note", path="/name"),)),
+    }
+    config = clerk(calling(call("note", what="a")), saying("Noted."), tools=(note,), state=keys)
+
+    async def steps(loom: RepeatableLoom, host: Host) -> None:
+        result = await loom.run("clerk", "Do it", run_id="r1", state={"client": "ana"})
+        if await unknown_calls(host, "r1"):
+            assert result.state == {"client": "ana"}
+        else:
+            assert result.state == {"client": "ana", "seen": True, "name": "a"}
+
+    await survive(maker(config, note), steps)

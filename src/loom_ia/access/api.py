@@ -30,7 +30,7 @@ from loom_ia.core.spans import span
 from loom_ia.core.state.run import RunState, Status
 from loom_ia.core.views.report import Period, UsageReport
 from loom_ia.core.views.result import RunResult
-from loom_ia.core.views.sessions import RunPage, SessionDeletion, SessionInfo
+from loom_ia.core.views.sessions import RunPage, SessionDeletion, SessionInfo, StateValue
 from loom_ia.engine.clock import SystemClock
 from loom_ia.engine.program import Approver
 from loom_ia.engine.streaming import LiveItem
@@ -200,20 +200,22 @@ class Loom:
         run_id: RunId | None = None,
         context: CallerContext | None = None,
         approver: Approver | None = None,
+        state: Mapping[str, Any] | None = None,
         on_chunk: Listener | None = None,
     ) -> RunResult:
         """Run an agent until it has answered, failed, or waits for a human.
 
         `session_id` continues a conversation. `run_id` chooses the id, which must be new. With
-        `approver`, a function decides in line and the run never pauses. `on_chunk` is told each
-        piece of the model's answers as it comes. Raises `UnknownAgent`, `RunExists`,
-        `UnusableId`, `UnstorableValue`, `DecisionRefused`.
+        `approver`, a function decides in line and the run never pauses. `state` writes values in
+        the state of the session, by key; None erases one. `on_chunk` is told each piece of the
+        model's answers as it comes. Raises `UnknownAgent`, `RunExists`, `UnusableId`,
+        `UnstorableValue`, `StateRefused`, `DecisionRefused`.
         """
-        order = Order(agent, message, session_id, run_id, context, approver)
+        order = Order(agent, message, session_id, run_id, context, approver, state)
         opened = await runs.open_run(self._instance, order)
         listener = runs.careful(on_chunk)
-        state = await runs.drive(self._instance, opened.pen, opened.program, listener=listener)
-        return resuming.result_of(self._instance, state)
+        ended = await runs.drive(self._instance, opened.pen, opened.program, listener=listener)
+        return resuming.result_of(self._instance, ended)
 
     async def run_graph(
         self,
@@ -249,13 +251,14 @@ class Loom:
         run_id: RunId | None = None,
         context: CallerContext | None = None,
         approver: Approver | None = None,
+        state: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[LiveItem]:
         """Run an agent and give what happens as it does: pieces of text and events of the journal.
 
         A consumer that falls behind loses pieces of text, told by a `Reset`, never events. Leaving
         the iteration stops the drive; the run stays in the journal and can be resumed.
         """
-        order = Order(agent, message, session_id, run_id, context, approver)
+        order = Order(agent, message, session_id, run_id, context, approver, state)
         async for item in runs.stream(self._instance, order):
             yield item
 
@@ -355,12 +358,14 @@ class Loom:
         session_id: SessionId | None = None,
         run_id: RunId | None = None,
         context: CallerContext | None = None,
+        state: Mapping[str, Any] | None = None,
     ) -> RunId:
         """Open a run, drive it in the background, and return its id once it is written.
 
         Leaving `async with` waits for it. Raises as `run`.
         """
-        return await runs.submit(self._instance, Order(agent, message, session_id, run_id, context))
+        order = Order(agent, message, session_id, run_id, context, state=state)
+        return await runs.submit(self._instance, order)
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -444,6 +449,13 @@ class Loom:
     async def session(self, session_id: SessionId) -> SessionInfo:
         """Describe one session; raises `UnknownSession`."""
         return await sessions_.session(self._instance, session_id)
+
+    async def session_state(self, session_id: SessionId) -> tuple[StateValue, ...]:
+        """Read the values that a session keeps, by key; raises `UnknownSession`.
+
+        They are what callers posed, and what tools wrote in runs that are completed.
+        """
+        return await sessions_.session_state(self._instance, session_id)
 
     async def export_session(self, session_id: SessionId) -> str:
         """Write a session as JSON Lines, one event each; raises `UnknownSession`."""

@@ -1,5 +1,6 @@
 """What an agent is, as its file or its author in Python describes it."""
 
+from loom_ia.agents.session_state import StateKeySpec, StateSourceSpec
 from loom_ia.agents.spec import (
     DEFAULT_MAX_ITERATIONS,
     AgentSpec,
@@ -23,5 +24,7 @@ __all__ = [
     "LlmSettings",
     "MainRole",
     "PythonTool",
+    "StateKeySpec",
+    "StateSourceSpec",
     "ToolReference",
 ]

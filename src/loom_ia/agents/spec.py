@@ -10,13 +10,17 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, ca
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
+from loom_ia.agents.session_state import StateKeySpec
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.budget import Budget, BudgetAction, SessionBudget
+from loom_ia.core.model.session_state import STATE_KEY
 from loom_ia.core.model.tooling import ApprovalMode, OnUnknown, SideEffects
 from loom_ia.core.prompts import Language
 
 OnExpiry: TypeAlias = Literal["deny", "fail"]
+MainContext: TypeAlias = Literal["session_state"]
+StateKeyName: TypeAlias = Annotated[str, Field(pattern=STATE_KEY)]
 
 DEFAULT_MAX_ITERATIONS: Final = 10
 _OVERRIDES: Final = "Overrides what the tool declares."
@@ -73,6 +77,14 @@ class MainRole(_Spec):
         description="The file of its system prompt, relative to `prompts_dir`.",
     )
     llm: LlmSettings = Field(default=LlmSettings(), description="What it asks of its model.")
+    context: tuple[MainContext, ...] = Field(
+        default=(),
+        strict=False,
+        description=(
+            "What is put at the end of each of its requests: `session_state`, the keys of `state` "
+            "that have a value."
+        ),
+    )
 
     @property
     def chain(self) -> tuple[str, ...]:
@@ -83,6 +95,12 @@ class MainRole(_Spec):
     def _one_prompt(self) -> Self:
         if (self.system is None) == (self.system_file is None):
             raise PydanticCustomError("one_prompt", "give either system or system_file")
+        return self
+
+    @model_validator(mode="after")
+    def _context_once(self) -> Self:
+        if len(set(self.context)) < len(self.context):
+            raise PydanticCustomError("context_twice", "an item of the context is written twice")
         return self
 
 
@@ -264,4 +282,8 @@ class AgentSpec(_Spec):
     language: Language | None = Field(default=None, description="Overrides the root's `language`.")
     tools: tuple[ToolSpecs, ...] = Field(
         default=(), strict=False, description="The tools that it may call, each once."
+    )
+    state: dict[StateKeyName, StateKeySpec] = Field(
+        default_factory=dict[str, StateKeySpec],
+        description="The values that it keeps for a session, by key.",
     )

@@ -7,12 +7,13 @@ waits for that drive instead of starting another.
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias, cast
 
 from loom_ia.app.instance import Instance
+from loom_ia.app.session_state import require_state
 from loom_ia.core.errors import LoomError, NewerJournal, RunExists, RunMoved
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.message import UserMessage
@@ -22,6 +23,7 @@ from loom_ia.core.json import storable, storable_text
 from loom_ia.core.model.caller import CallerContext
 from loom_ia.core.model.chunks import ModelChunk
 from loom_ia.core.model.messages import Message
+from loom_ia.core.state.kept import present
 from loom_ia.core.state.run import RunState
 from loom_ia.core.state.session import is_held
 from loom_ia.engine.driver import Drive, Meter
@@ -49,6 +51,7 @@ class Order:
     run_id: RunId | None = None
     context: CallerContext | None = None
     approver: Approver | None = None
+    state: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,8 @@ class Opened:
 async def open_run(instance: Instance, order: Order) -> Opened:
     """Prepare a run: check everything that can be refused, and stage its first facts.
 
-    Raises `UnknownAgent`, `RunExists`, `UnusableId`, `UnstorableValue`. Nothing is written before
-    the run is driven, and its first facts go together.
+    Raises `UnknownAgent`, `RunExists`, `UnusableId`, `UnstorableValue`, `StateRefused`. Nothing is
+    written before the run is driven, and its first facts go together.
     """
     program = _with_approver(instance.program(order.agent), order.approver)
     run_id = order.run_id or instance.clock.new_id()
@@ -78,14 +81,23 @@ async def open_run(instance: Instance, order: Order) -> Opened:
         await log.catch_up()
     if log.run(run_id) is not None:
         raise RunExists("run {run_id} exists already", run_id=run_id)
-    pen = log.pen(run_id, instance.pilot.may_write)
     plan = program.plan
+    state = require_state(order.state or {}, plan, present(log.state.kept))
+
+    def rule(run: RunState | None, now: datetime) -> Sequence[Payload]:
+        if run is None:  # another run may have changed the session meanwhile
+            require_state(state, plan, present(log.state.kept))
+        return instance.pilot.may_write(run, now)
+
+    pen = log.pen(run_id, rule)
     started = RunStarted(
         language=plan.language,
         plan=plan.digest,
         context=context,
         budget=plan.binding,
         session_budget=plan.session_binding,
+        state=state,
+        state_keys=plan.state.declared,
     )
     pen.begin(started, agent=order.agent, root_run_id=run_id)
     pen.stage(said, instance.pilot.claim(instance.clock.now()))

@@ -19,7 +19,9 @@ from loom_ia.core.views.sessions import (
     RunPage,
     SessionDeletion,
     SessionInfo,
+    StateValue,
     session_info,
+    state_values,
 )
 
 _PAGE: Final = 10_000
@@ -48,6 +50,11 @@ async def session_events(instance: Instance, session_id: SessionId) -> list[Even
     if not events:
         raise _unknown(session_id)
     return events
+
+
+async def session_state(instance: Instance, session_id: SessionId) -> tuple[StateValue, ...]:
+    """Read the values that a session keeps, by key; raises `UnknownSession`."""
+    return state_values(await session_events(instance, session_id))
 
 
 async def export(instance: Instance, session_id: SessionId) -> str:

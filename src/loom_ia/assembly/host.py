@@ -7,6 +7,7 @@ from loom_ia.agents import AgentSpec, GraphTool, PythonTool
 from loom_ia.assembly.backends import factory
 from loom_ia.assembly.graphs import Graphs
 from loom_ia.assembly.models import Models
+from loom_ia.assembly.session_state import state_rules
 from loom_ia.assembly.tools import configured, graph_tool
 from loom_ia.config.load import LoadedConfig
 from loom_ia.config.root import LoomConfig
@@ -72,6 +73,7 @@ class Host:
             for position, agent in enumerate(self.config.agents):
                 tools, faults = self._tools_of(position, agent, graphs)
                 problems += faults
+                problems += self._sources_of(position, agent, tools)
                 if not problems:
                     problems += self._params_of(position, agent)
                 if not problems:
@@ -187,6 +189,18 @@ class Host:
                 said = next((spec.description for spec in specs), "")
                 return graph_tool(graph, reference, said, host=self, store=self.store)
 
+    def _sources_of(
+        self, position: int, agent: AgentSpec, tools: Mapping[str, Tool]
+    ) -> Iterator[Problem]:
+        """Refuse a key of the state that is written by a tool which the agent has not."""
+        for name, key in agent.state.items():
+            for rank, source in enumerate(key.sources):
+                if source.tool not in tools:
+                    path = ("agents", position, "state", name, "from", rank, "tool")
+                    template = "the agent has no tool {tool} (its tools: {known})"
+                    known = ", ".join(tools) or "none"
+                    yield self.loaded.problem(path, template, tool=source.tool, known=known)
+
     def _params_of(self, position: int, agent: AgentSpec) -> Iterator[Problem]:
         """Refuse the params of an agent that would replace what the engine writes."""
         given = agent.main.llm.params
@@ -228,6 +242,7 @@ class Host:
             budget=limits.run,
             on_exceed=limits.on_exceed or "stop",
             session_budget=limits.session.limits,
+            state=state_rules(agent, self.config.sessions.state),
         )
 
     def _facts(self, agent: AgentSpec, name: str) -> ModelFacts:

@@ -22,7 +22,8 @@ def _keys(text: str) -> frozenset[str]:
 
 UNAVAILABLE_KEYS: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
     {
-        (): _keys("mcp_servers tool_sources sessions tenants security server triggers"),
+        (): _keys("mcp_servers tool_sources tenants security server triggers"),
+        ("sessions",): _keys("snapshot_every compaction media"),
         ("storage",): _keys("queue bus encryption retention"),
         ("storage", "events"): _keys("dsn_env role pool"),
         ("storage", "idempotency"): _keys("dsn_env url_env role pool"),
@@ -30,8 +31,7 @@ UNAVAILABLE_KEYS: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
         ("execution", "tools"): _keys("validate_arguments"),
         ("telemetry",): _keys("redaction exporters"),
         ("telemetry", "capture"): _keys("exports"),
-        AGENT: _keys("expose judge stream_output roles subagents policies max_depth state"),
-        (*AGENT, "main"): _keys("context"),
+        AGENT: _keys("expose judge stream_output roles subagents policies max_depth"),
         (*AGENT, "output"): _keys(
             "must_match must_not_match max_chars normalize repair on_failure fallback_message"
         ),

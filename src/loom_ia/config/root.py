@@ -13,6 +13,11 @@ from loom_ia.agents import AgentSpec, Budgets
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model import ModelSpec
 from loom_ia.core.model.base import Value
+from loom_ia.core.model.session_state import (
+    DEFAULT_TOTAL_BYTES,
+    DEFAULT_VALUE_BYTES,
+    MOST_STATE_BYTES,
+)
 from loom_ia.core.prompts import Language
 from loom_ia.graph.spec import GraphSpec
 
@@ -130,6 +135,31 @@ class Execution(_Section):
     )
 
 
+class StateLimits(_Section):
+    """How large the state of a session may be, in bytes of JSON."""
+
+    max_value_bytes: int = Field(
+        default=DEFAULT_VALUE_BYTES,
+        gt=0,
+        le=MOST_STATE_BYTES,
+        description="Bytes that one value may take as JSON.",
+    )
+    max_total_bytes: int = Field(
+        default=DEFAULT_TOTAL_BYTES,
+        gt=0,
+        le=MOST_STATE_BYTES,
+        description="Bytes that all the values that an agent reads may take as JSON.",
+    )
+
+
+class Sessions(_Section):
+    """What holds for every session."""
+
+    state: StateLimits = Field(
+        default=StateLimits(), description="How large the state of a session may be."
+    )
+
+
 class Logging(_Section):
     """The log of this package, which is set up only when asked."""
 
@@ -226,6 +256,7 @@ class LoomConfig(_Section):
     )
     storage: Storage = Field(default=Storage(), description="Where things are kept.")
     budgets: Budgets = Field(default=Budgets(), description="What a run of any agent may consume.")
+    sessions: Sessions = Field(default=Sessions(), description="What holds for every session.")
     execution: Execution = Field(default=Execution(), description="Limits, most of them durations.")
     telemetry: Telemetry = Field(default=Telemetry(), description="What is shown of the inside.")
     agents: tuple[AgentSpec, ...] = Field(

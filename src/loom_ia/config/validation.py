@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import AliasChoices, BaseModel, JsonValue, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
@@ -44,6 +44,7 @@ _EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
         "tuple_type": "must be a list, not {value}",
         "greater_than": "must be greater than {gt:g}, not {value}",
         "greater_than_equal": "must be at least {ge:g}, not {value}",
+        "less_than_equal": "must be at most {le:g}, not {value}",
         "string_too_short": "must not be empty",
         "string_pattern_mismatch": "must match {pattern}, and {value} does not",
         "literal_error": "must be one of {expected}, not {value}",
@@ -216,7 +217,14 @@ def _has_free_keys(annotation: Any) -> bool:
 
 
 def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    return {field.alias or name: field for name, field in model.model_fields.items()}
+    return {_written(name, field): field for name, field in model.model_fields.items()}
+
+
+def _written(name: str, field: FieldInfo) -> str:
+    """Give the key of a field as it is written."""
+    other = field.validation_alias
+    first = other.choices[0] if isinstance(other, AliasChoices) else other
+    return first if isinstance(first, str) else name
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -10,6 +10,7 @@
     │   ├── RunExists          (also a ValueError)
     │   ├── ApprovalStale      already decided, expired, or several are pending
     │   ├── DecisionRefused    not a decision, or edited arguments that the tool refuses
+    │   ├── StateRefused       values that cannot be those of a session; lists every problem
     │   ├── UnstorableValue    names the path of what the journal cannot hold
     │   └── UnusableId
     ├── OutsideError           the outside world is at fault
@@ -149,6 +150,21 @@ class DecisionRefused(CallerError):
 
     Nothing was written; the request stays open.
     """
+
+
+class StateRefused(CallerError, ValueError):
+    """Values that the caller gives for the state of a session, or leaves out, are refused.
+
+    `problems` has one for each key, with what to do; `str()` has a line for each. Nothing was
+    written.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("the state of the session has {count} problem(s)", count=len(problems))
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{problem.path}: {problem.message}" for problem in self.problems)
 
 
 class UnstorableValue(CallerError, ValueError):

@@ -12,6 +12,7 @@ from loom_ia.core.json import JsonObject, JsonValue, digest
 from loom_ia.core.model.budget import Budget, BudgetAction
 from loom_ia.core.model.policy import PolicyPoint
 from loom_ia.core.model.pricing import Pricing
+from loom_ia.core.model.session_state import NO_STATE, StateRules
 from loom_ia.core.model.tooling import (
     ApprovalMode,
     ExpiryAction,
@@ -156,9 +157,9 @@ class AgentPlan:
     seconds, None for no limit. `inline_approver` tells that a function answers questions while
     the run is driven. `reader` reads what was put away; it is offered once something was.
     `chain` has the model that leads and then those that take over when it fails. `output_schema`
-    is what the answer is asked to fit. `reviews` has the points where policies look, and the tools
-    whose calls they look at, None for all. `part_digests` identify the parts of a request that the
-    agent decides.
+    is what the answer is asked to fit, `state` the keys of the state of the session. `reviews` has
+    the points where policies look, and the tools whose calls they look at, None for all.
+    `part_digests` identify the parts of a request that the agent decides.
     """
 
     name: str
@@ -178,6 +179,7 @@ class AgentPlan:
     session_budget: Budget = field(default_factory=Budget)
     part_digests: Mapping[str, str] = field(default_factory=dict[str, str])
     digest: str = ""
+    state: StateRules = NO_STATE
     reviews: Mapping[PolicyPoint, frozenset[str] | None] = field(
         default_factory=dict[PolicyPoint, "frozenset[str] | None"]
     )
@@ -257,6 +259,7 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
     session_budget: Budget | None = None,
     reviews: Mapping[PolicyPoint, frozenset[str] | None] | None = None,
     checks: str = "",
+    state: StateRules = NO_STATE,
 ) -> AgentPlan:
     """Build a plan and the digests that identify it; `checks` is the digest of its policies."""
     first = model if isinstance(model, ModelFacts) else ModelFacts(model)
@@ -278,6 +281,8 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
     }
     if session_budget is not None and not session_budget.is_empty:
         whole["session_budget"] = session_budget.model_dump(mode="json")
+    if (keys := state.identity()) is not None:
+        whole["state"] = digest(keys)
     return AgentPlan(
         name=name,
         chain=chain,
@@ -296,4 +301,5 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
         reviews=MappingProxyType(dict(reviews or {})),
         part_digests=MappingProxyType(parts),
         digest=digest(whole)[:16],
+        state=state,
     )

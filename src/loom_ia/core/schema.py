@@ -5,7 +5,7 @@ patterns of its schema are, unless they look around or back. Nothing is fetched 
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -47,6 +47,41 @@ def first_fault(value: object, schema: JsonObject) -> Any:
         return ValidationError("it is too deep, or its schema has a $ref that leads to itself")
 
 
+def unbounded_pattern(schema: JsonValue) -> str:
+    """Give a pattern of a schema that is not looked for in linear time; nothing without one.
+
+    Those of `patternProperties` never are.
+    """
+    if isinstance(schema, list):
+        return _first_unbounded(schema)
+    if not isinstance(schema, dict):
+        return ""
+    named = schema.get("patternProperties")
+    if isinstance(named, dict) and named:
+        return next(iter(named))
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str) and _linear(pattern) is None:
+        return pattern
+    parts = [part for key, part in schema.items() if key not in _DATA | _NAMES]
+    for key in _NAMES & schema.keys():
+        inner = schema[key]
+        parts += inner.values() if isinstance(inner, dict) else []
+    return _first_unbounded(parts)
+
+
+def _first_unbounded(parts: Iterable[JsonValue]) -> str:
+    for part in parts:
+        if pattern := unbounded_pattern(part):
+            return pattern
+    return ""
+
+
+_DATA: Final = frozenset({"const", "enum", "default", "examples"})
+"""The keywords of a schema that hold values."""
+_NAMES: Final = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
+"""The keywords of a schema whose keys are names of the author's."""
+
+
 @lru_cache(maxsize=1)
 def _validator() -> Any:
     from jsonschema import Draft202012Validator, validators
@@ -64,11 +99,16 @@ def _pattern(validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator
 @lru_cache(maxsize=256)
 def _finder(pattern: str) -> Callable[[str], object]:
     """Give a search for a pattern, in linear time where it can be."""
+    return _linear(pattern) or re.compile(pattern).search
+
+
+def _linear(pattern: str) -> Callable[[str], object] | None:
+    """Give a search for a pattern in linear time, None where there is none."""
     from pydantic_core import SchemaError, SchemaValidator, core_schema
 
     if any(mark in pattern for mark in _OTHERWISE_READ):
-        return re.compile(pattern).search
+        return None
     try:
         return SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
     except SchemaError:
-        return re.compile(pattern).search
+        return None

@@ -136,6 +136,7 @@ class Drive:
             flight={},
             seen_calls=SeenCalls(),
             sizes=Sizes(),
+            state_writes={},
             drive_below=self.drive_below,
         )
         return await replace(self, context=context, interrupt=Interrupt()).run()

@@ -11,5 +11,10 @@ from loom_ia.engine.program import Program
 def agent_opening(program: Program, message: str) -> tuple[RunStarted, tuple[Payload, ...]]:
     """Begin a run of an agent that is asked `message`."""
     plan = program.plan
-    started = RunStarted(language=plan.language, plan=plan.digest, budget=plan.binding)
+    started = RunStarted(
+        language=plan.language,
+        plan=plan.digest,
+        budget=plan.binding,
+        state_keys=plan.state.declared,
+    )
     return started, (UserMessage(message=Message.text("user", storable_text(message))),)

@@ -58,6 +58,7 @@ class RepeatableLoom(Loom):
         run_id: RunId | None = None,
         context: CallerContext | None = None,
         approver: Approver | None = None,
+        state: Mapping[str, Any] | None = None,
         on_chunk: Listener | None = None,
     ) -> RunResult:
         """Run an agent, or go on with the run that bears this id already."""
@@ -71,6 +72,7 @@ class RepeatableLoom(Loom):
                 run_id=run_id,
                 context=context,
                 approver=approver,
+                state=state,
                 on_chunk=on_chunk,
             )
         except RunExists:
@@ -116,13 +118,19 @@ class RepeatableLoom(Loom):
         session_id: SessionId | None = None,
         run_id: RunId | None = None,
         context: CallerContext | None = None,
+        state: Mapping[str, Any] | None = None,
     ) -> RunId:
         """Run an agent in the background, or go on there with the run that bears this id."""
         if run_id is None:
             raise ValueError(_NO_ID)
         try:
             return await super().submit(
-                agent, message, session_id=session_id, run_id=run_id, context=context
+                agent,
+                message,
+                session_id=session_id,
+                run_id=run_id,
+                context=context,
+                state=state,
             )
         except RunExists:
             if not self.asked_before:

@@ -43,6 +43,8 @@ from loom_ia.core.errors import UnstorableValue
 from loom_ia.core.json import MAX_DEPTH, canonical, storable, storable_text
 from loom_ia.core.model.artifacts import NewFile, sniffed_type
 from loom_ia.core.model.content import OutputBlock, ToolOutput
+from loom_ia.core.model.session_state import StateRefusal
+from loom_ia.core.session_values import MOST_REFUSALS, stored_value
 
 _ROOT: Final = "result"
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
@@ -65,7 +67,14 @@ def to_output(value: object) -> ToolOutput:
         return ToolOutput(data=None, files=files)
     data, mended = storable(_plain(value, _ROOT, 0), _ROOT)
     return ToolOutput.trusted(
-        blocks=(), data=data, is_error=False, mended=mended, offloaded="", files=()
+        blocks=(),
+        data=data,
+        is_error=False,
+        mended=mended,
+        offloaded="",
+        files=(),
+        state={},
+        state_refused=(),
     )
 
 
@@ -102,10 +111,30 @@ def _checked(output: ToolOutput) -> ToolOutput:
         safe, paths = _checked_block(block, f"{_ROOT}.blocks[{rank}]")
         blocks.append(safe)
         mended += paths
-    if not mended:
-        return output
-    changes = {"data": data, "blocks": tuple(blocks), "mended": mended}
-    return output.model_copy(update=changes)
+    changes: dict[str, object] = {}
+    if mended:
+        changes = {"data": data, "blocks": tuple(blocks), "mended": mended}
+    if output.state or output.state_refused:
+        changes |= _checked_state(output)
+    return output.model_copy(update=changes) if changes else output
+
+
+def _checked_state(output: ToolOutput) -> dict[str, object]:
+    """Keep what the journal can hold; what it cannot keeps nothing else of the result out."""
+    kept: dict[str, JsonValue] = {}
+    refused = [
+        refusal.model_copy(
+            update={"key": storable_text(refusal.key), "detail": storable_text(refusal.detail)}
+        )
+        for refusal in output.state_refused
+    ]
+    for name, value in output.state.items():
+        stored = stored_value(name, value)
+        if isinstance(stored, StateRefusal):
+            refused.append(stored)
+        else:
+            kept[storable_text(name)] = stored[0]
+    return {"state": kept, "state_refused": tuple(refused[:MOST_REFUSALS])}
 
 
 def _checked_block(block: OutputBlock, path: str) -> tuple[OutputBlock, tuple[str, ...]]:

@@ -305,6 +305,17 @@ async def test_the_cache_is_marked_where_it_is_wanted(
     assert all(mark == {"type": "ephemeral"} for mark in marks(body).values())
 
 
+async def test_what_is_said_for_one_call_is_not_marked() -> None:
+    """The next call goes on from the mark: it stands before the notes, on what will be there."""
+    spec = SPEC.model_copy(update={"cache": PromptCache(messages=True)})
+    notes = (Message.text("user", "[state] {}"), Message.text("user", "Conclude."))
+    body = await body_of(spec, replace(asking(spec, *TALK), notes=notes))
+    assert [block["type"] for block in contents(body)[4]] == ["tool_result", "text", "text"]
+    assert list(marks(body)) == ["messages.2.0", "messages.4.0"]
+    alone = await body_of(spec, replace(asking(spec), messages=(), notes=notes[:1]))
+    assert list(marks(alone)) == []
+
+
 async def test_a_mark_of_an_hour_says_so() -> None:
     """`ttl: 1h` is told in each mark."""
     spec = SPEC.model_copy(update={"cache": PromptCache(messages=True, ttl="1h")})

@@ -30,7 +30,6 @@ NOT_YET: Final = (
     "keys",
     "storage",
     "retention",
-    "state",
 )
 """The commands that Loom-IA will have, and that this version has not."""
 
@@ -74,6 +73,7 @@ def commands() -> dict[str, str]:
         "inspect": _("show what happened in a run"),
         "runs": _("list runs, the latest first"),
         "report": _("show what was consumed, by run, role and model"),
+        "state": _("show the values that a session keeps"),
         "sessions": _("list, read, export and delete conversations"),
         "cancel": _("stop a run for good"),
         "recover": _("go on with every run that nobody drives"),

@@ -2,8 +2,9 @@
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
+from loom_ia.access.cli.state_options import add_state_option, state_given
 from loom_ia.i18n import translate as _
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-q", "--quiet", action="store_true", help=_("no summary when the run is completed")
     )
+    add_state_option(parser)
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--stream", action="store_true", help=_("show the answer as it comes"))
     shape.add_argument("--json", action="store_true", help=_("show the result as JSON"))
@@ -53,25 +55,32 @@ async def _run(args: argparse.Namespace, message: str) -> int:
 
     run_id: str = args.run_id or SystemClock().new_id()
     home: str = args.session or run_id
+    state = state_given(args.state)
     async with open_desk(args) as desk, resumable(desk, args, run_id, home):
         if not args.stream:
             async with watched(desk, args, run_id, home):
-                result = await desk.run(args.agent, message, session_id=args.session, run_id=run_id)
+                result = await desk.run(
+                    args.agent, message, session_id=args.session, run_id=run_id, state=state
+                )
             return tell(result, args, durable=desk.store.durable)
-        await _stream(desk, args, message, run_id)
+        await _stream(desk, args, message, run_id, state)
         result = await desk.result(run_id, session_id=home)
         if not (args.quiet and result.ok):
             tell_status(result, args, durable=desk.store.durable)
         return exit_code(result)
 
 
-async def _stream(desk: "Desk", args: argparse.Namespace, message: str, run_id: str) -> None:
+async def _stream(
+    desk: "Desk", args: argparse.Namespace, message: str, run_id: str, state: dict[str, Any]
+) -> None:
     from loom_ia.access.cli.live import Live
     from loom_ia.access.cli.terminal import is_terminal
 
     live = Live(in_pieces=is_terminal(sys.stdout))
     try:
-        items = desk.stream(args.agent, message, session_id=args.session, run_id=run_id)
+        items = desk.stream(
+            args.agent, message, session_id=args.session, run_id=run_id, state=state
+        )
         async for item in items:
             live.take(item)
     finally:

@@ -86,10 +86,14 @@ Uttered: TypeAlias = Text | Thought | Call
 
 @dataclass(frozen=True, slots=True)
 class UserTurn:
-    """What the user says; what the engine adds by itself, while a run goes on, asks nothing."""
+    """What the user says; what the engine adds by itself, while a run goes on, asks nothing.
+
+    The last `passing` parts are said for this call alone, and are not there in the next one.
+    """
 
     parts: tuple[Said, ...]
     asks: bool = True
+    passing: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,7 @@ def turns_of(request: ModelRequest, spec: ModelSpec, api: str) -> list[Turn]:
     for message in chain(request.history, request.messages):
         writer.take(message)
     for note in request.notes:
-        writer.take(note, asks=False)
+        writer.take(note, asks=False, passes=True)
     return writer.finished()
 
 
@@ -166,13 +170,13 @@ class _Writer:
     used: dict[str, int] = field(default_factory=dict[str, int])
     """The ids that are taken, each with the last number that was put after it."""
 
-    def take(self, message: Message, *, asks: bool = True) -> None:
+    def take(self, message: Message, *, asks: bool = True, passes: bool = False) -> None:
         if message.role == "tool":
             self._results(message.blocks)
             return
         self._settle({})
         if message.role == "user":
-            self._user(tuple(self._said(message.blocks)), asks=asks)
+            self._user(tuple(self._said(message.blocks)), asks=asks, passes=passes)
         else:
             self._assistant(message.blocks)
 
@@ -187,12 +191,14 @@ class _Writer:
     def _text(self, name: _Marker, **params: object) -> Text:
         return Text(prompt_text(self.language, name, **params))
 
-    def _user(self, parts: tuple[Said, ...], *, asks: bool) -> None:
+    def _user(self, parts: tuple[Said, ...], *, asks: bool, passes: bool) -> None:
         last = self.turns[-1] if self.turns else None
+        passing = len(parts) if passes else 0
         if isinstance(last, UserTurn):
-            self.turns[-1] = UserTurn((*last.parts, *parts), last.asks or asks)
+            passing += last.passing
+            self.turns[-1] = UserTurn((*last.parts, *parts), last.asks or asks, passing)
             return
-        self.turns.append(UserTurn(parts or (self._text("empty_message"),), asks))
+        self.turns.append(UserTurn(parts or (self._text("empty_message"),), asks, passing))
 
     def _said(self, blocks: Sequence[AnyBlock]) -> Iterator[Said]:
         for block in blocks:

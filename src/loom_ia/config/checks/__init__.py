@@ -20,6 +20,7 @@ from loom_ia.config.checks.names import check_names
 from loom_ia.config.checks.prompts import check_prompts
 from loom_ia.config.checks.references import check_references
 from loom_ia.config.checks.schemas import check_schemas
+from loom_ia.config.checks.state import check_state
 from loom_ia.config.checks.storage import check_storage
 from loom_ia.config.checks.tools import check_tools
 from loom_ia.config.checks.used_models import check_used_models
@@ -35,6 +36,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_chains,
     check_prompts,
     check_schemas,
+    check_state,
     check_storage,
     check_tools,
     check_graphs,

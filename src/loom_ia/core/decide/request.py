@@ -15,7 +15,7 @@ from loom_ia.core.model.request import ModelRequest
 from loom_ia.core.plan import AgentPlan, tools_digest
 from loom_ia.core.prompts import prompt_text
 from loom_ia.core.state.conversation import chain_text
-from loom_ia.core.state.session import RunView
+from loom_ia.core.state.session import RunView, state_of
 
 _SHOWN_ARGUMENTS = 300
 
@@ -24,8 +24,11 @@ def build_request(view: RunView, plan: AgentPlan) -> CallModel:
     """Give the call of the main model for the present state of a run."""
     run, change = view.run, view.run.checks.change
     notes: tuple[Message, ...] = ()
+    if plan.state.shown and (values := state_of(view, run)):
+        text = prompt_text(plan.language, "state_now", values=readable(values))
+        notes = (Message.text("user", text),)
     if run.finalizing:
-        notes = (Message.text("user", prompt_text(plan.language, "conclude")),)
+        notes = (*notes, Message.text("user", prompt_text(plan.language, "conclude")))
     model = plan.facts_of(run.model_of("main"))
     native = model.native_json and not plan.tools
     system = "\n\n".join(filter(None, (plan.system, *_added(view, plan, native=native))))
@@ -87,7 +90,9 @@ def _digests_of(request: ModelRequest, change: RequestChange) -> dict[str, str]:
 
 
 def _added(view: RunView, plan: AgentPlan, *, native: bool) -> Iterator[str]:
-    """Give what is added to the prompt: what awaits a human, and the shape of the answer."""
+    """Give what is added to the prompt: state, what awaits a human, the shape of the answer."""
+    if plan.state.shown:
+        yield _state_note(plan)
     if view.pending_elsewhere:
         yield _pending_note(view, plan)
     if plan.output_schema is not None and not native:
@@ -100,6 +105,15 @@ def _messages_digest(view: RunView, notes: tuple[Message, ...]) -> str:
     for note in notes:
         text = chain_text(text, note.model_dump_json())
     return text[:16]
+
+
+def _state_note(plan: AgentPlan) -> str:
+    """Say what the state is; it does not change from one request to the next."""
+    keys = "; ".join(
+        f"{name} ({key.description})" if key.description else name
+        for name, key in plan.state.keys.items()
+    )
+    return prompt_text(plan.language, "state_shown", keys=keys)
 
 
 def _pending_note(view: RunView, plan: AgentPlan) -> str:

@@ -40,11 +40,14 @@ class RunStarted(Payload):
     what the digest covers. A run that begins in the middle says where: `stage` tells whether
     `entry` is to be called or has ended. `origin` is where a fork comes
     from, and `earlier` how many steps had ended there.
+
+    `state` is what the caller writes in the state of the session, null to erase; `state_keys` are
+    the keys that the agent reads of it, each with its default, null without one.
     """
 
     TYPE = "run.started"
     CATEGORY = "run"
-    CONTENT = ("context.metadata", "input")
+    CONTENT = ("context.metadata", "input", "state", "state_keys")
 
     kind: Literal["normal", "fork"] = "normal"
     program: ProgramKind = "agent"
@@ -67,6 +70,8 @@ class RunStarted(Payload):
     parts: dict[str, str] = sparse({})
     origin: tuple[RunId, int] | None = sparse(None)
     earlier: int = sparse(0)
+    state: dict[str, JsonValue] = sparse({})
+    state_keys: dict[str, JsonValue] = sparse({})
 
     def facets(self) -> dict[str, Facet]:
         facets: dict[str, Facet] = {"kind": self.kind}
@@ -99,6 +104,8 @@ class RunStarted(Payload):
                 origin=self.origin,
                 earlier=self.earlier,
                 parts=self.parts,
+                state=self.state,
+                state_keys=self.state_keys,
             ),
         )
 

@@ -10,6 +10,7 @@ from pydantic import Field
 from loom_ia.core.json import JsonObject, JsonValue, readable
 from loom_ia.core.model.artifacts import NewFile
 from loom_ia.core.model.base import Value, sparse
+from loom_ia.core.model.session_state import StateRefusal
 
 
 class Block(Value):
@@ -85,6 +86,9 @@ class ToolOutput(Value):
     text the journal could not hold as it was. `offloaded` is the address of the whole result when
     only its beginning is shown. `files` were just made: they are stored and then stand in `blocks`
     by their address, so that they are never written here.
+
+    `state` has what is to be kept in the state of the session, by key; null erases. Once the call
+    is over it has what was kept, and `state_refused` what was not, which the model is told.
     """
 
     blocks: tuple[OutputBlock, ...] = sparse(())
@@ -93,6 +97,8 @@ class ToolOutput(Value):
     mended: tuple[str, ...] = sparse(())
     offloaded: str = sparse("")
     files: tuple[NewFile, ...] = Field(default=(), exclude=True)
+    state: dict[str, JsonValue] = sparse({})
+    state_refused: tuple[StateRefusal, ...] = sparse(())
 
     @classmethod
     def of_text(cls, text: str, *, is_error: bool = False) -> "ToolOutput":

@@ -1,11 +1,12 @@
 """A tool that can be called, and what it is told about its call."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from loom_ia.core.ids import CallId, RunId, SessionId, TenantId
-from loom_ia.core.json import JsonObject
+from loom_ia.core.json import JsonObject, JsonValue
 from loom_ia.core.model.caller import CallerContext
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.tooling import ToolSpec
@@ -26,6 +27,9 @@ class ToolContext:
     cancelled or the time is over: a long tool asks it and leaves early. `language` is that of the
     texts put before the model.
 
+    `state` is a copy of the state of the session as the run sees it, read-only; a tool writes there
+    by `ToolOutput(state={…})`.
+
     A tool that remembers what it did asks `memory` before it acts. `may_act_again` tells it that
     an effect whose end nobody saw may happen now: it is declared harmless, or a human said so.
     """
@@ -42,6 +46,9 @@ class ToolContext:
     language: Language = "en"
     memory: CallMemory | None = None
     may_act_again: bool = False
+    state: Mapping[str, JsonValue] = field(
+        default_factory=lambda: MappingProxyType(dict[str, JsonValue]())
+    )
 
 
 @dataclass(frozen=True, slots=True)

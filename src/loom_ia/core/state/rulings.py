@@ -92,12 +92,17 @@ def judged(run: RunState, verdict: Verdict) -> RunState:
 
 
 def to_repair(run: RunState, message: Message, *, tools: bool) -> RunState:
-    """Ask for another answer, in the same conversation."""
+    """Ask for another answer, in the same conversation.
+
+    What the calls of this one wrote in the state of the session does not count.
+    """
+    kept = run.kept
     run = run.table_read()
     place = len(run.conversation.messages)
     return run.but(
         conversation=run.conversation.add(message),
         answer=None,
+        kept=kept,
         checks=run.checks.but(
             repairs=(*run.checks.repairs, place), without_tools=not tools, ruling=None
         ),

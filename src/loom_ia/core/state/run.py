@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from loom_ia.core.ids import CallId, RunId, SessionId, SpanId, TenantId
@@ -22,8 +23,9 @@ from loom_ia.core.model.messages import Message
 from loom_ia.core.model.policy import (
     JudgeMode,
 )
+from loom_ia.core.model.session_state import StateFault
 from loom_ia.core.model.usage import Usage
-from loom_ia.core.prompts import Language, prompt_text
+from loom_ia.core.prompts import Language, TextName, prompt_text
 from loom_ia.core.state.calls import (
     Call,
     Expired,
@@ -36,6 +38,7 @@ from loom_ia.core.state.checks import NO_CHECKS, Checks
 from loom_ia.core.state.conversation import Conversation
 from loom_ia.core.state.flow import Flow
 from loom_ia.core.state.frozen import Evolving
+from loom_ia.core.state.kept import NOTHING_KEPT, KeptValues, by_calls, over
 
 
 class Status(StrEnum):
@@ -72,7 +75,9 @@ class Header:
 
     `budget` has the limits that bind the runs below it too, `session_budget` those of its session.
     `origin` is the run and the place that a fork came from, `earlier` how many steps its source had
-    ended there. `parts` are what the digest of its graph covers.
+    ended there. `parts` are what the digest of its graph covers. `state` is
+    what its caller wrote in the state of the session, and `state_keys` are the keys that its agent
+    reads, each with its default.
     """
 
     run_id: RunId
@@ -94,6 +99,8 @@ class Header:
     origin: tuple[RunId, int] | None = None
     earlier: int = 0
     parts: Mapping[str, str] = field(default_factory=dict[str, str])
+    state: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    state_keys: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
 
 
 @dataclass(frozen=True)
@@ -235,6 +242,7 @@ class RunState(Evolving):
     flow: Flow | None = None
     drives: int = 0
     checks: Checks = NO_CHECKS
+    kept: KeptValues = field(default_factory=lambda: NOTHING_KEPT)
 
     # -- what it is ---------------------------------------------------------------------------
 
@@ -321,6 +329,11 @@ class RunState(Evolving):
     def _is_held(self, call_id: CallId) -> bool:
         call = self.call(call_id)
         return call is not None and call.awaits_answer
+
+    @property
+    def writes(self) -> KeptValues:
+        """What its calls wrote in the state of the session, so far."""
+        return over(self.kept, by_calls(self.table, self.run_id)) if self.table else self.kept
 
     # -- what its facts do to it ----------------------------------------------------------------
 
@@ -546,7 +559,7 @@ class RunState(Evolving):
         if not self.table:
             return self
         results = results_message(self.table, self.header.language)
-        return self.but(table=(), conversation=self.conversation.add(results))
+        return self.but(table=(), conversation=self.conversation.add(results), kept=self.writes)
 
 
 def results_message(table: tuple[Call, ...], language: Language) -> Message:
@@ -574,10 +587,15 @@ def _readable(call: Call, language: Language) -> ToolOutput:
     if not output.shown:
         marker = TextBlock(text=prompt_text(language, "empty_result"))
         output = output.model_copy(update={"blocks": (marker,)})
+    notes = [
+        prompt_text(language, _REFUSED[fault.kind], key=fault.key, detail=fault.detail)
+        for fault in output.state_refused
+    ]
     if call.edited and call.launches:
-        fields = ", ".join(call.edited)
-        note = TextBlock(text=prompt_text(language, "edited", fields=fields))
-        output = output.model_copy(update={"blocks": (*output.shown, note)})
+        notes.append(prompt_text(language, "edited", fields=", ".join(call.edited)))
+    if notes:
+        blocks = (*output.shown, *(TextBlock(text=note) for note in notes))
+        output = output.model_copy(update={"blocks": blocks})
     return output
 
 
@@ -587,6 +605,19 @@ def _with_step_ended(run: RunState) -> RunState:
     if step and step.effect == "tool_batch" and not run.running():
         return run.but(step=step.but(done=True))
     return run
+
+
+_REFUSED: Final[Mapping[StateFault, TextName]] = MappingProxyType(
+    {
+        "undeclared": "state_undeclared",
+        "unstorable": "state_unstorable",
+        "too_large": "state_too_large",
+        "no_room": "state_no_room",
+        "misfit": "state_misfit",
+        "missing": "state_missing",
+    }
+)
+"""What the model reads of a value that was not kept."""
 
 
 def _without_calls(message: Message) -> Message:

@@ -11,12 +11,15 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from loom_ia.core.ids import RunId
+from loom_ia.core.json import JsonValue
 from loom_ia.core.model.budget import Budget, BudgetScope, Reserve
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.sizes import Sizes
+from loom_ia.core.session_values import seen
 from loom_ia.core.state.calls import Call
 from loom_ia.core.state.conversation import chain_text
-from loom_ia.core.state.run import RunState, Spent
+from loom_ia.core.state.kept import NOTHING_KEPT, KeptValues, over, posed, present
+from loom_ia.core.state.run import Completed, RunState, Spent
 from loom_ia.core.state.turns import Turn, turn_of
 
 
@@ -98,6 +101,7 @@ class RunView(NamedTuple):
     `session_spent` is what all the runs of the session consumed, `concluded` the run below the top
     of its tree that was the first to conclude because a budget was used up, and `sizes` remembers
     how large what is sent to models is.
+    `kept` is the state of the session when the run began; `state_of` reads it.
     """
 
     run: RunState
@@ -111,6 +115,7 @@ class RunView(NamedTuple):
     session_spent: Spent = Spent()
     concluded: RunId | None = None
     sizes: Sizes | None = None
+    kept: KeptValues = NOTHING_KEPT
 
     @property
     def spent(self) -> Spent:
@@ -141,6 +146,8 @@ class SessionState:
         self._spent = Spent()
         self._reserves: dict[RunId, Reserve] = {}
         self._concluded: dict[RunId, RunId] = {}
+        self._kept = NOTHING_KEPT
+        self._kept_before: dict[RunId, KeptValues] = {}
 
     def put(self, run: RunState) -> None:
         """Replace one run by its next state."""
@@ -156,6 +163,9 @@ class SessionState:
                 self._concluded.setdefault(run.header.root_run_id, run_id)
         if before is None:
             self._before[run_id] = self._history
+            self._keep_posed(run)
+        if isinstance(run.outcome, Completed):
+            self._keep_written(before, run)
         if run.header.parent_run_id is not None:
             self._charge_above(before, run)
         elif self._children and before is not None and before.lease is not run.lease:
@@ -167,6 +177,34 @@ class SessionState:
         if before is not None and before.outcome is not None and before.table == run.table:
             return
         self._note_turn(run)
+
+    @property
+    def kept(self) -> KeptValues:
+        """The state of the session: what was posed, and what runs that are completed wrote."""
+        return self._kept
+
+    def kept_before(self, run: RunState) -> KeptValues:
+        """Give the state of the session as a run found it, with what its caller posed.
+
+        A run below found that of the run that opened it, with what was written there by then.
+        """
+        known = self._kept_before.get(run.run_id)
+        return self._found_by(run) if known is None else known
+
+    def _found_by(self, run: RunState) -> KeptValues:
+        parent = self.runs.get(run.header.parent_run_id or "")
+        found = self._kept if parent is None else over(self.kept_before(parent), parent.kept)
+        return over(found, posed(run.header.state, run.run_id))
+
+    def _keep_posed(self, run: RunState) -> None:
+        self._kept_before[run.run_id] = found = self._found_by(run)
+        if run.header.parent_run_id is None:
+            self._kept = found
+
+    def _keep_written(self, before: RunState | None, run: RunState) -> None:
+        is_new = before is None or not isinstance(before.outcome, Completed)
+        if is_new and run.header.parent_run_id is None:
+            self._kept = over(self._kept, run.writes)
 
     def ledger(self, run: RunState) -> Ledger:
         """Give what a run and those below it consumed."""
@@ -279,6 +317,7 @@ class SessionState:
         """
         accounts = self.accounts(run)
         ledger = self.ledger(run) if run.run_id in self._below else None
+        kept = self.kept_before(run) if run.header.state_keys else NOTHING_KEPT
         spent = self.session_spent(run)
         if run.flow is not None or run.header.parent_run_id is not None:
             return RunView(
@@ -287,6 +326,7 @@ class SessionState:
                 accounts=accounts,
                 runs=self.runs,
                 session_spent=spent,
+                kept=kept,
                 concluded=self._concluded.get(run.header.root_run_id),
             )
         before = self._before.get(run.run_id, self._history)
@@ -301,6 +341,7 @@ class SessionState:
             accounts,
             self.runs,
             session_spent=spent,
+            kept=kept,
         )
 
     def _pending_elsewhere(self, run_id: RunId) -> tuple[PendingAction, ...]:
@@ -323,6 +364,18 @@ class SessionState:
             return
         self._turns[run.run_id] = turn
         self._history = self._history.then(turn)
+
+
+def state_of(session: SessionState | RunView, run: RunState) -> dict[str, JsonValue]:
+    """Give the state of the session as a run sees it: the keys of its agent that have a value.
+
+    A key without one has its default. Nothing that another run writes meanwhile is in it.
+    """
+    header = run.header
+    if not header.state_keys:
+        return {}
+    found = session.kept if isinstance(session, RunView) else session.kept_before(run)
+    return seen(header.state_keys, present(over(found, run.writes)))
 
 
 _NOTHING: Final = Ledger()

@@ -1,7 +1,10 @@
 """What a run gave: its status, its answer, what it consumed, and what it waits for."""
 
+from copy import deepcopy
 from datetime import datetime
 from typing import Literal
+
+from pydantic import Field
 
 from loom_ia.core.ids import CallId, RunId, SessionId
 from loom_ia.core.json import JsonObject, JsonValue
@@ -12,7 +15,7 @@ from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.calls import QuestionKind
 from loom_ia.core.state.questions import Asking, open_questions
 from loom_ia.core.state.run import Completed, Failed, FinalizingReason, RunState, Status
-from loom_ia.core.state.session import SessionState
+from loom_ia.core.state.session import SessionState, state_of
 
 
 class PendingApproval(Value):
@@ -43,7 +46,8 @@ class RunResult(Value):
     `text` is the answer as plain text, empty until the run is completed; `cost_usd` is in dollars.
     `unpriced_calls` counts the calls that `cost_usd` leaves out, for no price is known of them.
     `finalizing` says why the run had to conclude, None when it did so by itself. A result may be of
-    a run that is not over: then it says what was true when it was read.
+    a run that is not over: then it says what was true when it was read. `state` is the state of the
+    session as the run sees it.
     """
 
     run_id: RunId
@@ -61,6 +65,7 @@ class RunResult(Value):
     finalizing: FinalizingReason | None = None
     artifacts: tuple[StoredArtifact, ...] = ()
     pending_approvals: tuple[PendingApproval, ...] = ()
+    state: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
 
     @property
     def ok(self) -> bool:
@@ -128,4 +133,5 @@ def run_result(run: RunState, session: SessionState | None = None) -> RunResult:
         pending_approvals=tuple(
             pending_question(asking, run.run_id) for asking in open_questions(run, runs)
         ),
+        state={} if session is None else deepcopy(state_of(session, run)),
     )

@@ -6,11 +6,13 @@ from datetime import datetime
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.fold import apply, begin
 from loom_ia.core.ids import RunId, SessionId
+from loom_ia.core.json import JsonValue
 from loom_ia.core.model.artifacts import StoredArtifact
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.questions import open_questions
 from loom_ia.core.state.run import Failed, RunState, Status
+from loom_ia.core.state.session import SessionState
 from loom_ia.core.views.result import PendingApproval, pending_question
 
 
@@ -60,6 +62,35 @@ class SessionDeletion(Value):
     events: int
     artifacts: int = 0
     keys: int = 0
+
+
+class StateValue(Value):
+    """A value that a session keeps, and who wrote it: the caller of a run, or a `tool` in it."""
+
+    key: str
+    value: JsonValue
+    run_id: RunId
+    agent: str
+    tool: str | None = None
+
+
+def state_values(events: Iterable[Event]) -> tuple[StateValue, ...]:
+    """Read the state of a session from its events, by key."""
+    session = SessionState()
+    for event in events:
+        run = session.runs.get(event.run_id)
+        session.put(begin(event) if run is None else apply(run, event))
+    return tuple(
+        StateValue(
+            key=name,
+            value=kept.value,
+            run_id=kept.run_id,
+            agent=session.runs[kept.run_id].header.agent,
+            tool=kept.tool or None,
+        )
+        for name, kept in sorted(session.kept.items())
+        if kept.value is not None
+    )
 
 
 def run_listed(run: RunState, updated_at: datetime) -> RunListed:

@@ -34,6 +34,7 @@ from loom_ia.engine.perform.context import EffectContext
 from loom_ia.engine.perform.keep import Keeper
 from loom_ia.engine.perform.memory import call_memory
 from loom_ia.engine.perform.reconcile import ask_outside, reconciled
+from loom_ia.engine.perform.session_state import readable_state, settled
 
 _GRACE_S: Final = 5.0
 """How long a call that was told to stop is waited for, before the outside world is asked."""
@@ -188,6 +189,7 @@ class _Invocation:
             language=self.context.agent.plan.language,
             memory=call_memory(call, tool.spec, key, self.context),
             may_act_again=tool.spec.may_run_again or _was_undone(call) or _was_allowed_again(call),
+            state=readable_state(self.context),
         )
 
     def _ended(self, task: "asyncio.Future[Facts]") -> Facts:
@@ -208,6 +210,7 @@ class _Invocation:
 
     async def _kept(self, output: ToolOutput, tool: Tool) -> Facts:
         """Give the facts of a result, put away if it must be."""
+        output = settled(output, self.call, self.context)
         completed = self._fact(output)
         limit = tool.spec.offload_over
         if not output.files and (limit is None or len(output.text) <= limit):

@@ -20,6 +20,7 @@ from loom_ia.core.state.calls import Call
 from loom_ia.core.state.run import RunState
 from loom_ia.core.state.session import is_held
 from loom_ia.engine.perform.context import DriveBelow, EffectContext
+from loom_ia.engine.perform.session_state import settled
 from loom_ia.engine.program import AnyProgram, Delegate, Fault, GraphProgram, StepDelegate
 
 Begun = tuple[Opening, tuple[RunStarted, tuple[Payload, ...]] | Exception]
@@ -130,6 +131,7 @@ def _end(
         if child.outcome is None:
             return ()
         output = getattr(delegate, "output")(child)  # noqa: B009 -- a delegate of a tool
+        output = settled(output, call, context)
         return (
             ToolCompleted(
                 call_id=call.call_id, tool_name=call.name, output=output, latency_ms=latency

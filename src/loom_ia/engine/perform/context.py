@@ -1,7 +1,7 @@
 """What a performer may use: the pen of its run, the program, and the live listener."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -9,6 +9,7 @@ from typing import TypeAlias
 from loom_ia.core.errors import InternalError
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.ids import CallId, RunId
+from loom_ia.core.json import JsonValue
 from loom_ia.core.model.chunks import ModelChunk
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.sizes import Sizes
@@ -66,7 +67,8 @@ class EffectContext:
 
     `flight` has the steps of a graph that run beside each other. `drive_below` drives a run that
     this one opened. `causes` keeps the exceptions behind failures, by run and step, for whoever
-    drives; `token` is shown pieces of text of steps.
+    drives; `token` is shown pieces of text of steps. `state_writes` has what calls that ended
+    write in the state of the session, though their ends may not be facts yet.
     """
 
     pen: Pen
@@ -82,6 +84,9 @@ class EffectContext:
     strays: Strays = field(default_factory=Strays)
     seen_calls: SeenCalls = field(default_factory=SeenCalls)
     sizes: Sizes = field(default_factory=Sizes)
+    state_writes: dict[CallId, Mapping[str, JsonValue]] = field(
+        default_factory=dict[CallId, Mapping[str, JsonValue]]
+    )
 
     @property
     def run(self) -> RunState:

@@ -50,7 +50,9 @@ class Keeper:
                 stored.append(fact)
         except ArtifactStoreError as error:
             text = prompt_text(language, "not_kept", error=type(error).__name__)
-            return ToolOutput.of_error(text), stored
+            lost = ToolOutput.of_error(text)
+            kept = {"state": output.state, "state_refused": output.state_refused}
+            return lost.model_copy(update=kept), stored
         return output, stored
 
     async def _offload(

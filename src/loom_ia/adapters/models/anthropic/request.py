@@ -58,7 +58,9 @@ class Encoder:
     def body(self, turns: list[Turn]) -> JsonObject:
         """Write the whole, `params` apart."""
         system, tools, messages = self._system(), self._tools(turns), self._messages(turns)
-        self._mark(system, tools, messages)
+        last = turns[-1]
+        passing = last.passing if isinstance(last, UserTurn) else 0
+        self._mark(system, tools, messages, passing)
         body: JsonObject = {
             "model": self.spec.model,
             "max_tokens": self.request.max_tokens or MAX_TOKENS,
@@ -127,16 +129,18 @@ class Encoder:
         }
         return {**block, "is_error": True} if result.is_error else block
 
-    def _mark(self, system: _Blocks, tools: _Blocks, messages: list[_Spoken]) -> None:
+    def _mark(self, system: _Blocks, tools: _Blocks, messages: list[_Spoken], passing: int) -> None:
         """Mark where the cache ends: after the tools, the system, and what the user said last.
 
         What was said before is marked too, for the call before this one ended its cache there:
-        behind a long answer it would not be found.
+        behind a long answer it would not be found. The last `passing` blocks are not marked: they
+        will not be there in the next call, which could not go on from them.
         """
         cache = self.spec.cache
         if cache is None:
             return
         said = [message.blocks for message in messages if message.role == "user"]
+        said[-1] = said[-1][: len(said[-1]) - passing]
         marked = [tools] if cache.tools else []
         marked += [system] if cache.system else []
         marked += reversed(said[-2:]) if cache.messages else ()
