@@ -11,10 +11,12 @@ from loom_ia.core.events import (
     RunFailed,
     RunResumed,
     RunStarted,
+    ToolCompleted,
 )
 from loom_ia.core.model import Message, ToolCallBlock, ToolOutput, Usage
 from loom_ia.core.state import Conversation, Granted, RunState, Status
 from loom_ia.core.state.conversation import chain
+from loom_ia.core.state.rulings import result_replaced, to_repair
 from tests.core.cases import (
     LEASE,
     Story,
@@ -308,3 +310,30 @@ def test_digests_tell_two_conversations_apart() -> None:
     other = Story().open(text="b").tell(said("a")).run.conversation
     assert one.digests == same.digests
     assert one.digest != other.digest
+
+
+def wrote(key: str) -> Story:
+    """Tell a run whose one call wrote under `key`."""
+    story = Story().open().tell(*table(ask("a")), tool_step(), called("a"))
+    output = ToolOutput(data=1, state={key: 1})
+    return story.tell(ToolCompleted(call_id="a", tool_name="act", output=output))
+
+
+def test_what_a_refused_answer_wrote_does_not_count() -> None:
+    """When an answer is to be made again, the writes of its calls go, and earlier ones stay."""
+    run = wrote("early").tell(step_over(2), model_step(3)).run
+    assert [*run.writes] == ["early"]
+    run = wrote("late").run
+    assert [*run.writes] == ["late"]
+    repaired = to_repair(run, Message.text("user", "Again."), tools=True)
+    assert [*repaired.writes] == []
+    assert repaired.table == ()
+
+
+def test_a_result_that_is_replaced_keeps_what_the_call_wrote() -> None:
+    """What was checked and kept stays, and what nobody checked does not enter."""
+    other = ToolOutput(data=2, state={"unchecked": 1})
+    run = result_replaced(wrote("key").run, "a", other)
+    assert [*run.writes] == ["key"]
+    assert run.table[0].output is not None
+    assert run.table[0].output.data == 2

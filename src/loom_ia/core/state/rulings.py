@@ -47,9 +47,15 @@ def arguments_replaced(
 
 
 def result_replaced(run: RunState, call_id: CallId, output: ToolOutput) -> RunState:
-    """Put something else in the place of what a call gave."""
+    """Put something else in the place of what a call gave.
+
+    What the call wrote in the state of the session was checked, and stays as it was.
+    """
     call = run.call(call_id)
-    return run.with_call(call.but(output=output)) if call and call.is_settled else run
+    if call is None or call.output is None:
+        return run
+    kept = {"state": call.output.state, "state_refused": call.output.state_refused}
+    return run.with_call(call.but(output=output.model_copy(update=kept)))
 
 
 def denied(run: RunState, call_id: CallId, reason: str) -> RunState:
