@@ -623,6 +623,48 @@ async def test_none_writes_at_pauses_only() -> None:
     assert (await asking.resume("asks", answers=answers, store=store)).state["said"] == "x"
 
 
+async def test_none_hands_back_what_it_dropped() -> None:
+    """The end of a resume is not written, its claim is: the next one drives at once, not locked."""
+    store, ran = MemoryStore(), Counter[str]()
+    graph: Flow = Graph("asking", durability=Durability.NONE)
+    graph.add_step("ask", lambda state: Ask("Which?", phase="after", into="said"), "end")
+
+    @graph.step()
+    async def end(state: State) -> State:
+        ran["end"] += 1
+        return {"over": True}
+
+    paused = await graph.run(store=store, run_id="run")
+    answers = {paused.interrupts[0].id: "x"}
+    for count in (1, 2, 3):
+        result = await graph.resume("run", answers=answers, store=store)
+        answers = None
+        assert (result.stop, result.state) == (StopReason.COMPLETED, {"said": "x", "over": True})
+        assert ran == {"end": count}
+        written = await events(store, "run")
+        assert [event.seq for event in written] == list(range(1, len(written) + 1))
+        assert written[-1].type == "run.claimed"
+
+
+async def test_none_hands_back_a_run_whose_effect_was_written() -> None:
+    """An effect that may not be repeated writes the claim with it; the run is free when it ends."""
+    store, sent = MemoryStore(), Counter[str]()
+    graph: Flow = Graph("mail", durability=Durability.NONE)
+
+    @graph.step(on_unknown="pause")
+    async def send(state: State, ctx: Any) -> State:
+        def act() -> None:
+            sent["mail"] += 1
+
+        await ctx.effect("mail", act, side_effects="irreversible")
+        return {"sent": True}
+
+    assert (await graph.run(store=store, run_id="run")).state == {"sent": True}
+    again = await graph.resume("run", store=store)
+    assert (again.stop, again.interrupts[0].kind) == (StopReason.YIELDED, "unknown_effect")
+    assert sent == {"mail": 1}
+
+
 async def test_none_and_two_who_answer() -> None:
     """An answer is written under any durability, so that it serves once."""
     store, ran = MemoryStore(), Counter[str]()

@@ -84,7 +84,7 @@ async def drive(
 async def _settle(order: Order) -> None:
     journal = order.instance.journal
     if isinstance(journal, Keeping):
-        await journal.settle()
+        await journal.settle(order.instance.clock.now())
 
 
 async def _as_written(order: Order, log: SessionLog, run: RunState) -> tuple[SessionLog, RunState]:

@@ -8,7 +8,8 @@ the meantime, what waits is void, and so is whoever wrote it.
 import asyncio
 import logging
 from collections.abc import Awaitable, Sequence
-from typing import Final, TypeVar
+from datetime import datetime
+from typing import Final, TypeVar, cast
 
 from loom_ia.core.errors import (
     ClaimConflict,
@@ -71,6 +72,7 @@ class Keeping:
         self._waiting: list[Event] = []
         self._flushing: asyncio.Task[None] | None = None
         self._overtaken: RaceError | None = None
+        self._claim: Event | None = None
         self._lock = asyncio.Lock()
 
     @property
@@ -131,12 +133,40 @@ class Keeping:
         await asyncio.sleep(_BATCH_S)
         await self._write_what_waits()
 
-    async def settle(self) -> None:
-        """Write what waits, now that a drive is over; under `NONE` it is dropped."""
+    async def settle(self, now: datetime) -> None:
+        """Write what waits, now that a drive is over.
+
+        Under `NONE` it is dropped; a claim that was written is handed back, so that the next one
+        who asks goes on from what was written.
+        """
         if self._flushing is not None:
             self._flushing.cancel()
         if self._mode is not Durability.NONE:
             await self._write_what_waits()
+        elif self._waiting and self._claim is not None and self._overtaken is None:
+            await self._hand_back(self._claim, now)
+
+    async def _hand_back(self, claim: Event, now: datetime) -> None:
+        """Write, after what was written, that nobody drives: what waits is left out."""
+        told = cast("RunClaimed", claim.payload)
+        freed = RunClaimed(worker_id=told.worker_id, lease_until=now, lock=told.lock)
+        last = self._waiting[0].seq - 1
+        event = self._waiting[-1].model_copy(
+            update={
+                "seq": last + 1,
+                "ts": now,
+                "run_id": claim.run_id,
+                "agent": claim.agent,
+                "role": None,
+                "span_id": claim.span_id,
+                "parent_span_id": claim.parent_span_id,
+                "payload": freed,
+            }
+        )
+        try:
+            await self._write((event,), last, sync=False)
+        except (WriteFailed, RunExists) as error:
+            _log.warning("run %s is not handed back: %s", claim.run_id, type(error).__name__)
 
     async def _write_what_waits(self) -> None:
         async with self._lock:
@@ -172,11 +202,15 @@ class Keeping:
         self, batch: Sequence[Event], expected: int, sync: bool
     ) -> int | SequenceConflict:
         try:
-            return await self._journal.append(batch, expected=expected, sync=sync)
+            outcome = await self._journal.append(batch, expected=expected, sync=sync)
         except RunExists:
             raise
         except Exception as error:
             raise WriteFailed from error
+        if self._mode is Durability.NONE and not isinstance(outcome, SequenceConflict):
+            claims = (event for event in batch if isinstance(event.payload, RunClaimed))
+            self._claim = next(claims, self._claim)
+        return outcome
 
     async def flush(self) -> None:
         """Flush what was written, and a call that waits: it is about to act."""
