@@ -541,14 +541,20 @@ async def test_a_question_and_its_answer() -> None:
 
 
 async def test_a_resume_says_what_was_given() -> None:
-    """`run.resumed` has the input."""
+    """`run.resumed` has the input and the answers, as Python objects."""
     g: Graph[Any] = Graph("g")
-    g.add_step("a", lambda state: Ask("?", phase="after"))
+    g.add_step("a", lambda state: Ask("?", phase="after"), "b")
+    g.add_step("b", lambda state: Ask("And?", phase="after", into="b"))
     store = MemoryStore()
-    await g.run({}, store=store, run_id="r")
-    await g.resume("r", {"note": "x"}, store=store)
-    (resumed,) = [e for e in await g.events("r", store=store) if e.type == "run.resumed"]
-    assert resumed.payload["input"] == {"note": "x"}
+    first = await g.run({}, store=store, run_id="r")
+    second = await g.resume("r", {"note": "x"}, store=store)
+    await g.resume("r", answers={second.interrupts[0].id: (1, 2)}, store=store)
+    one, two = [e.payload for e in await g.events("r", store=store) if e.type == "run.resumed"]
+    assert (one["input"], one["answers"]) == (
+        {"note": "x"},
+        {first.interrupts[0].id: {"note": "x"}},
+    )
+    assert (two["input"], two["answers"]) == ({}, {second.interrupts[0].id: (1, 2)})
 
 
 async def test_the_closing_event() -> None:

@@ -1,6 +1,7 @@
 """Graphs on a host: run, listed, decided upon, recovered like agents, and mixed with them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -322,6 +323,66 @@ async def test_hooks_are_told_on_a_host_too(loom: Loom) -> None:
     await loom.approve("r1", answer=1)
     await loom.drain()
     assert told == ["began r1", "yielded", "completed"]
+
+
+def calls_built() -> LoomConfig:
+    """An agent that calls the graph `built` once and ends."""
+    boss = model("BOSS", calling("built"), {"text": "Done."})
+    tools = GraphTool(graph="built", description="Builds.")
+    return config(boss, agents=(agent("boss", tools),))
+
+
+async def test_hooks_are_told_of_a_graph_that_an_agent_calls() -> None:
+    """The beginning once, its context around each drive, each end: as for any other run of it."""
+    told: list[str] = []
+
+    @asynccontextmanager
+    async def around(info: Any) -> AsyncGenerator[str]:
+        told.append(f"in, resumed: {info.resumed}")
+        yield "in"
+        told.append("out")
+
+    hooks = Hooks(
+        run_started=(lambda info: told.append(f"began {info.run_id.partition('/')[0]}"),),
+        run_context=around,
+        run_finished=(lambda result: told.append(str(result.stop)),),
+    )
+    graph = Graph[Any]("built", hooks=hooks)
+    graph.add_step("ask", ask_human(response="r", into="n"))
+    made = Loom(calls_built())
+    made.register("built", graph)
+    async with made as loom:
+        await loom.run("boss", "Go.", run_id="r1")
+        assert told == ["began r1", "in, resumed: False", "out", "yielded"]
+        told.clear()
+        await loom.approve("r1", answer=1)
+        await loom.drain()
+        (run, _) = (await loom.runs()).runs
+        assert run.status is Status.COMPLETED
+    assert told == ["in, resumed: True", "out", "completed"]
+
+
+@pytest.mark.parametrize("at", ["run_started", "run_finished"])
+async def test_a_hook_that_refuses_a_graph_is_an_error_for_the_model(at: str) -> None:
+    """The agent goes on: what it called did not do what it asked."""
+
+    def refuse(told: Any) -> None:
+        raise RuntimeError("no room")
+
+    refusing: dict[str, Any] = {at: (refuse,)}
+    graph = Graph[Any]("built", hooks=Hooks(**refusing))
+    graph.add_step("one", lambda state: {"n": 1})
+    made = Loom(calls_built())
+    made.register("built", graph)
+    async with made as loom:
+        result = await loom.run("boss", "Go.", run_id="r1")
+        assert result.status is Status.COMPLETED
+        events = await loom.events("r1")
+    (ended,) = [e for e in events if e.type == "tool.completed" and e.agent == "boss"]
+    payload: Any = ended.payload
+    assert payload.output.is_error
+    assert "no room" in payload.output.text
+    assert payload.error_type == ""
 
 
 async def test_steps_find_agents_models_and_a_store() -> None:

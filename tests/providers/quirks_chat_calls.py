@@ -28,6 +28,29 @@ def _understood(arguments: Any, *, id: str = A) -> Understood:
 _ADD: Final = {"a": 1, "b": 2}
 _NOW: Final = {"zone": "Paris"}
 
+_OUT_OF_ORDER: Final = (
+    Quirk(
+        "the second index first",
+        _two(
+            calls(call('{"zone":', index=1, id=B, name="now")),
+            calls(call('{"a": 1,', index=0, id=A, name="add")),
+            calls(call(' "Paris"}', index=1)),
+            calls(call(' "b": 2}', index=0)),
+        ),
+        WITH_IDS,
+    ),
+    Quirk(
+        "both in one delta, the second index first",
+        _two(
+            calls(
+                call('{"zone": "Paris"}', index=3, id=B, name="now"),
+                call('{"a": 1, "b": 2}', index=2, id=A, name="add"),
+            )
+        ),
+        WITH_IDS,
+    ),
+)
+
 _SIX: Final = (
     Quirk(
         "no index",
@@ -329,4 +352,4 @@ _STOPS: Final = (
     ),
 )
 
-CALLS: Final[tuple[Quirk, ...]] = (*_SIX, *_IDS, *_NAMES, *_ARGUMENTS, *_STOPS)
+CALLS: Final[tuple[Quirk, ...]] = (*_SIX, *_OUT_OF_ORDER, *_IDS, *_NAMES, *_ARGUMENTS, *_STOPS)

@@ -31,11 +31,10 @@ from loom_ia.engine.program import (
 from loom_ia.graph import errors
 from loom_ia.graph.children import ChildAgent, ChildGraph
 from loom_ia.graph.definition import GraphDefinition
-from loom_ia.graph.results import budget_left, error_of, result_of
+from loom_ia.graph.results import error_of, result_of
+from loom_ia.graph.run_below import RunsBelow
 from loom_ia.graph.running import called
 from loom_ia.graph.step_definition import StepDefinition
-from loom_ia.graph.surroundings import Surroundings, info_of, not_finished
-from loom_ia.graph.types import Hooks
 
 if TYPE_CHECKING:
     from loom_ia.graph.bindings import GraphBindings
@@ -44,8 +43,6 @@ Causes = Mapping[tuple[RunId, str], BaseException]
 
 MAX_DEPTH: Final = 50
 """How many graphs may stand below one another: each takes of the stack of the interpreter."""
-
-_NONE: Final = Hooks()
 
 
 def delegate_of(bindings: "GraphBindings", step: StepDefinition) -> StepDelegate | None:
@@ -91,8 +88,7 @@ class _GraphBelow:
             budget=bindings.budget,
             answers=bindings.answers,
         )
-        self._begun: set[RunId] = set()
-        self._errors: dict[RunId, errors.RunError] = {}
+        self._runs = RunsBelow(child.graph)
 
     @property
     def program(self) -> AnyProgram:
@@ -117,17 +113,8 @@ class _GraphBelow:
         line = flow.lines[path_of(call.call_id)]
         view = self._bindings.graph.state_type.view(line.values, line.extra)
         started = started_facts(child, self._program, await self._input(view))
-        run_id = f"{caller.run_id}/{call.call_id}"
-        if run_id not in self._begun:
-            await self._around(run_id, started.input, resumed=False).start()
-            self._begun.add(run_id)
+        await self._runs.begin(f"{caller.run_id}/{call.call_id}", started.input)
         return started, ()
-
-    def _around(self, run_id: RunId, given: Values, *, resumed: bool) -> Surroundings:
-        graph = self._child.graph
-        read = graph.state_type.codec.from_json
-        values = {key: read(value) for key, value in given.items()} if graph.hooks != _NONE else {}
-        return Surroundings(graph, info_of(graph, run_id, values, resumed=resumed))
 
     async def driven(
         self,
@@ -138,39 +125,16 @@ class _GraphBelow:
         causes: Causes,
     ) -> RunState | Fault:
         """Drive the child inside the hooks of its own graph."""
-        before = child.flow or Flow({}, {})
-        resumed = child.run_id not in self._begun
-        around = self._around(child.run_id, {} if resumed else before.initial, resumed=resumed)
-        self._begun.discard(child.run_id)
+
+        async def in_time() -> RunState:
+            return await _within_time(drive, self._step)
+
         try:
-            await around.enter()
+            return await self._runs.drive(child, in_time, state, causes)
+        except _TimeLimit as late:
+            return _tried_again(late.fault, self._step, call)
         except errors.HookAborted as error:
             return _fault_of(error)
-        try:
-            child = await _within_time(drive, self._step)
-        except _TimeLimit as late:
-            await around.leave(late)
-            return _tried_again(late.fault, self._step, call)
-        except BaseException as error:
-            await around.leave(error)
-            raise
-        failure = error_of(child, causes)
-        if failure is None and around.is_empty:
-            return child
-        result = result_of(
-            self._child.graph,
-            child,
-            state,
-            steps=child.flow.executed - before.executed if child.flow else 0,
-            error=failure,
-            budget_left=budget_left(child, state),
-        )
-        raised = await around.end(result)
-        if failure is None:
-            return _fault_of(not_finished(result, raised)) if raised else child
-        failure.result, failure.also = result, tuple(raised)
-        self._errors[child.run_id] = failure
-        return child
 
     async def _input(self, view: Any) -> Any:
         inputs = self._child.inputs
@@ -193,7 +157,7 @@ class _GraphBelow:
         if child.outcome is None:
             return self._waiting(child, call, caller, state)
         if not isinstance(child.outcome, Completed):
-            error = self._errors.pop(child.run_id, None)
+            error = self._runs.failure(child.run_id)
             return _tried_again(_failed(child, causes, error), self._step, call)
         flow = child.flow or Flow({}, {})
         try:

@@ -1,13 +1,14 @@
 """A graph as a tool: of an agent, whose call of it is a run below; or of a tool loop."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
 from loom_ia.core.errors import ToolError
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.run import RunStarted
+from loom_ia.core.ids import RunId
 from loom_ia.core.json import JsonObject, storable_text
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.tooling import SideEffects, ToolSpec
@@ -15,11 +16,13 @@ from loom_ia.core.ports.store import Store
 from loom_ia.core.ports.tools import ToolContext
 from loom_ia.core.state.calls import Call
 from loom_ia.core.state.run import Completed, Failed, RunState
-from loom_ia.engine.program import AnyProgram, GraphProgram
+from loom_ia.core.state.session import SessionState
+from loom_ia.engine.program import AnyProgram, Fault, GraphProgram
 from loom_ia.graph.compiled import program_of
 from loom_ia.graph.definition import GraphDefinition
 from loom_ia.graph.delegates import started_facts
-from loom_ia.graph.errors import DeltaError
+from loom_ia.graph.errors import DeltaError, HookAborted
+from loom_ia.graph.run_below import RunsBelow
 from loom_ia.graph.running import Host
 from loom_ia.graph.types import RunResult
 
@@ -38,6 +41,7 @@ class GraphTool:
     store: Store | None = None
     alone: Callable[[JsonObject], Awaitable[RunResult[Any]]] | None = None
     _programs: list[GraphProgram] = field(default_factory=list[GraphProgram], repr=False)
+    _runs: list[RunsBelow] = field(default_factory=list[RunsBelow], repr=False)
 
     @classmethod
     def of(
@@ -85,11 +89,34 @@ class GraphTool:
 
     async def opening(self, call: Call, caller: RunState) -> tuple[RunStarted, tuple[Payload, ...]]:
         """Give the first facts of the run below."""
-        del caller
-        return started_facts(self.graph, cast("GraphProgram", self.program), call.arguments), ()
+        program = cast("GraphProgram", self.program)
+        started = started_facts(self.graph, program, call.arguments)
+        await self._below().begin(f"{caller.run_id}/{call.call_id}", started.input)
+        return started, ()
+
+    async def driven(
+        self,
+        child: RunState,
+        call: Call,
+        drive: Callable[[], Awaitable[RunState]],
+        state: SessionState,
+        causes: Mapping[tuple[RunId, str], BaseException],
+    ) -> RunState | Fault:
+        """Drive the run below inside the hooks of its graph."""
+        del call
+        try:
+            return await self._below().drive(child, drive, state, causes)
+        except HookAborted as error:
+            return Fault("HookAborted", storable_text(str(error)), cause=error)
+
+    def _below(self) -> RunsBelow:
+        if not self._runs:
+            self._runs.append(RunsBelow(self.graph))
+        return self._runs[0]
 
     def output(self, child: RunState) -> ToolOutput:
         """Give what the model reads of a run that is over."""
+        self._below().failure(child.run_id)
         match child.outcome:
             case Completed() if child.flow is not None:
                 return _output(self.graph.state_type.result(child.flow.main.values))

@@ -39,6 +39,7 @@ def shown_event(event: Event, codec: Codec) -> GraphEvent:
         payload["question"] = event.event_id
     if isinstance(event.payload, RunResumed):
         payload["input"] = given_by(event.payload.changes, codec)
+        payload["answers"] = _read(event.payload.answers, codec)
     payload.update(_named(event, payload))
     call_id = payload.get("call_id") or payload.get("subject")
     step = payload.get("tool_name")

@@ -19,7 +19,8 @@ from loom_ia.core.errors import ClaimConflict, NewerJournal, UnknownRun
 from loom_ia.core.events.approval import ApprovalGranted, ApprovalRejected
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.run import RunResumed
-from loom_ia.core.ids import RunId
+from loom_ia.core.ids import EventId, RunId
+from loom_ia.core.json import JsonValue
 from loom_ia.core.model.changes import Change
 from loom_ia.core.state.questions import Asking, open_questions
 from loom_ia.core.state.run import Cancelled, Completed, RunState
@@ -169,15 +170,29 @@ async def _write(order: Order, log: SessionLog, run_id: RunId, said: Resumption)
         answered = _answers(order, run, log.state, said, now)
         goes_on = _goes_on(order, run, log.state, len(answered), now)
         changes = _changes(order.graph, run, said.input)
-        resumed = RunResumed(by=said.by, changes=changes)
+        spoken = {question: _said(fact) for question, (_, fact) in answered.items()}
+        resumed = RunResumed(by=said.by, changes=changes, answers=spoken)
         told = _told_below(order, run, log.state, said)
-        written: list[tuple[RunId, Payload]] = [(run_id, resumed), *told, *answered]
+        written: list[tuple[RunId, Payload]] = [(run_id, resumed), *told, *answered.values()]
         if goes_on:
             written.append((run_id, order.instance.pilot.claim(now)))
         return written
 
     await log.append_all(facts, sync=True)
     return goes_on
+
+
+def _said(answer: Payload) -> JsonValue:
+    """Give what an answer says, in the form of the journal."""
+    match answer:
+        case ApprovalGranted(question="", arguments=None):
+            return {"approved": True}
+        case ApprovalGranted(question="", arguments=arguments):
+            return {"approved": True, "arguments": arguments}
+        case ApprovalGranted(answer=said):
+            return said
+        case _:
+            return {"approved": False, "reason": getattr(answer, "reason", "")}
 
 
 def _is_told_nothing(order: Order, run: RunState, state: SessionState, said: Resumption) -> bool:
@@ -254,13 +269,13 @@ def _named(graph: GraphDefinition[Any], name: str) -> Any:
 
 def _answers(
     order: Order, run: RunState, state: SessionState, said: Resumption, now: datetime
-) -> list[tuple[RunId, Payload]]:
-    """Give the facts of what is answered; raises when an answer cannot be taken."""
+) -> dict[EventId, tuple[RunId, Payload]]:
+    """Give the fact of each answer, by its question; raises when an answer cannot be taken."""
     asked = {asking.id: asking for asking in open_questions(run, state.runs)}
     answers = said.answers
     if answers is None:
         if said.input is None or not asked:
-            return []
+            return {}
         if len(asked) > 1:
             raise AmbiguousAnswer(
                 "{count} questions of run {run_id} are open: say which one is answered, "
@@ -273,15 +288,16 @@ def _answers(
         _check_given(asking, said.input)
         into = asking.inquiry.into if asking.inquiry else ""
         merged = into in said.input  # it is in its place already
-        return [_fact(order, asking, dict(said.input), said.by, now, merged=merged)]
-    facts: list[tuple[RunId, Payload]] = []
+        given = dict(said.input)
+        return {asking.id: _fact(order, asking, given, said.by, now, merged=merged)}
+    facts: dict[EventId, tuple[RunId, Payload]] = {}
     for question, answer in answers.items():
         if question not in asked:
             _refuse_unknown(question, run.run_id, asked)
         schema = asked[question].schema
         told = told_answer(answer, schema)
         check_answer(told, schema, question=question)
-        facts.append(_fact(order, asked[question], told, said.by, now))
+        facts[question] = _fact(order, asked[question], told, said.by, now)
     return facts
 
 

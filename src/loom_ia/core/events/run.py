@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from loom_ia.core.events.envelope import EventStatus, Facet, Fact, Payload, SpanRule
-from loom_ia.core.ids import CallId, RunId
+from loom_ia.core.ids import CallId, EventId, RunId
 from loom_ia.core.json import JsonValue
 from loom_ia.core.model.base import nullable, sparse
 from loom_ia.core.model.budget import Budget, Reserve
@@ -297,16 +297,18 @@ class RunCancelled(Payload):
 class RunResumed(Payload):
     """Somebody goes on with a run, with a fresh allowance of time; one that failed is reopened.
 
-    `changes` are what the caller says to a graph.
+    `changes` are what the caller says to a graph, and `answers` what he answers, by the ids of the
+    questions; what an answer does is told by the `approval.*` that follows.
     """
 
     TYPE = "run.resumed"
     CATEGORY = "run"
-    CONTENT = ("changes",)
+    CONTENT = ("changes", "answers")
     BY_DRIVER = False
 
     by: str = sparse("")
     changes: tuple[Change, ...] = sparse(())
+    answers: dict[EventId, JsonValue] = sparse({})
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
         return run.resumed(self.changes, fact.ts)

@@ -44,10 +44,15 @@ class ReasoningDelta:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallStarted:
-    """The model begins to ask for a call."""
+    """The model begins to ask for a call.
+
+    `rank` is its place among the calls of the answer, for a provider that numbers them. Ranks tell
+    the order when all calls have one and no two the same; otherwise it is that of arrival.
+    """
 
     call_id: str
     name: str
+    rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,7 @@ class _Part:
     pieces: list[str] = field(default_factory=list[str])
     call_id: str = ""
     name: str = ""
+    rank: int | None = None
     ended: bool = False
     block: int = 0
     meta: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
@@ -202,7 +208,7 @@ class Assembler:
             return None
         mended: list[str] = []
         blocks: list[AnyBlock] = []
-        for part in self._parts:
+        for part in _in_order(self._parts):
             text = "".join(part.pieces)
             if part.kind == "call":
                 blocks.append(_call_block(part, text, mended))
@@ -242,9 +248,23 @@ class Assembler:
 
     def _start_call(self, chunk: ToolCallStarted) -> None:
         # `str.__str__` refuses what is no text: the block is not checked again.
-        part = _Part("call", call_id=str.__str__(chunk.call_id), name=str.__str__(chunk.name))
+        call_id, name = str.__str__(chunk.call_id), str.__str__(chunk.name)
+        part = _Part("call", call_id=call_id, name=name, rank=chunk.rank)
         self._parts.append(part)
         self._calls[part.call_id] = part
+
+
+def _in_order(parts: list[_Part]) -> list[_Part]:
+    """Put calls in the places of calls by their ranks, if these tell an order."""
+    calls = [part for part in parts if part.kind == "call"]
+    ranks = {part.rank: part for part in calls}
+    if len(calls) < 2 or len(ranks) < len(calls):
+        return parts
+    known = [rank for rank in ranks if rank is not None]
+    if len(known) < len(calls) or known == sorted(known):
+        return parts
+    sorted_calls = (ranks[rank] for rank in sorted(known))
+    return [next(sorted_calls) if part.kind == "call" else part for part in parts]
 
 
 def _storable_meta(meta: dict[str, JsonObject], mended: list[str]) -> dict[str, JsonObject]:

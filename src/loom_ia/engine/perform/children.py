@@ -105,9 +105,9 @@ async def _driven(
     def drive() -> Awaitable[RunState]:
         return below(context, child.run_id, delegate.program)
 
-    if context.run.flow is None:
+    step: StepDelegate | None = delegate if hasattr(delegate, "driven") else None  # pyright: ignore[reportAssignmentType] -- what a tool opens may have it too
+    if step is None:
         return await drive()
-    step: StepDelegate = delegate  # pyright: ignore[reportAssignmentType] -- of a graph
     return await step.driven(child, call, drive, context.pen.log.state, context.causes)
 
 
@@ -178,7 +178,7 @@ def fault_facts(
             outcome="unknown" if fault.is_unknown else None,
             latency_ms=latency,
             changes=fault.changes,
-            error_type=fault.error,
+            error_type=fault.error if context.run.flow else "",
             key=fault.key,
         ),
     )

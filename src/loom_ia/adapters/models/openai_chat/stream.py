@@ -209,7 +209,7 @@ class ChatReader(Reader):
             if not now or not (call.name or self.ended or self._reason is not None):
                 return
             call.announced_as = self._ids.take(call.given_id)
-            yield ToolCallStarted(call.announced_as, call.name)
+            yield ToolCallStarted(call.announced_as, call.name, call.index)
         for piece in call.waiting:
             yield ToolArgsDelta(call.announced_as, piece)
         call.waiting = []
