@@ -16,7 +16,7 @@ MONTHS_FR, MONTHS_EN = FR.split(), EN.split()
 SILENT = (
     "bonjour merci pour votre confiance le chantier avance bien nous reviendrons vers vous the work"
     " goes well thank you cordialement chaudière fuite toiture devis facture please find attached"
-    " un une a an"
+    " un une a"
 )
 
 

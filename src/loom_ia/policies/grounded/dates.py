@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Final
 
 from loom_ia.policies.grounded.lexicon import ENGLISH, FRENCH, RELATIVE
+from loom_ia.policies.grounded.sets import word_set
 from loom_ia.policies.grounded.suffix import suffix
 from loom_ia.policies.grounded.values import Day, Quantity, Reference, Relative, Time, Value
 
@@ -42,6 +43,8 @@ _RELATIVE: Final = re.compile(
     r"(?<![\w'-])(?:" + "|".join(re.escape(words) for words in RELATIVE) + r")(?![\w])"
 )
 _NOON: Final = re.compile(r"(?<![\w'-])(?:noon|midday|midi|midnight|minuit)(?!\w)")
+_LENGTHS: Final = word_set("sous en dans pendant dure durent durera duree within in for takes")
+_CLOCKS: Final = word_set("vers at")
 _WORD: Final = re.compile(r"[a-z]{1,30}")
 
 
@@ -89,7 +92,8 @@ def clocks(text: str) -> Iterator[Found]:
         hour, minute = int(found["h"]), int(found["min"])
         values = _time(_after_noon(hour, found["half"]), minute)
         if found["s"] == "h":
-            values = (*values, Quantity(Decimal(hour * 60 + minute), "minute"))
+            length = (Quantity(Decimal(hour * 60 + minute), "minute"),)
+            values = hours(text, found.span(), values, length)
         yield found.start(), found.end(), values
     for found in _HALF_DAY.finditer(text):
         hour, minute = int(found["h"]), int(found["min"] or 0)
@@ -110,6 +114,17 @@ def relative(text: str) -> Iterator[Found]:
     for found in _NOON.finditer(text):
         hour = 12 if found[0] in {"noon", "midday", "midi"} else 0
         yield found.start(), found.end(), (Time(hour, 0),)
+
+
+def hours(
+    text: str, at: tuple[int, int], clock: tuple[Value, ...], length: tuple[Value, ...]
+) -> tuple[Value, ...]:
+    """Choose what hours are, by the words around: a time, a length, or either."""
+    before = _WORD.findall(text[max(0, at[0] - 30) : at[0]])
+    last = before[-1] if before else ""
+    if last in _LENGTHS or text.startswith((" de ", " d'", " of "), at[1]):
+        return length
+    return clock if last in _CLOCKS and clock else (*clock, *length)
 
 
 def weekday(day: Day) -> Day:

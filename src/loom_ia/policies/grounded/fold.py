@@ -17,7 +17,9 @@ UNREADABLE: Final = "\ue000"
 """Stands for a numeral that is not a decimal digit, such as one of Chinese."""
 
 _ENTITY: Final = re.compile(r"&(?:[A-Za-z]{2,12}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});")
-_TAG: Final = re.compile(r"</?([A-Za-z]{1,20})(?:\s[^<>]{0,300})?/?>|<!--[^<>]{0,300}-->")
+_SHOWN: Final = re.compile(r"(?i)href|src|alt|title|value|content|action|label|placeholder")
+"""Attributes that a reader sees, or follows."""
+_TAG: Final = re.compile(r"</?([A-Za-z]{1,20})(\s[^<>]{0,300})?/?>|<!--[^<>]{0,300}-->")
 _INLINE: Final = word_set(
     "a abbr b bdi bdo big code del em font i ins kbd mark s small span strong sub sup tt u var wbr"
 )
@@ -25,6 +27,8 @@ _FRACTIONS: Final = {"½": "5", "¼": "25", "¾": "75", "⅕": "2", "⅖": "4", 
                      "⅛": "125", "⅜": "375", "⅝": "625", "⅞": "875"}  # fmt: skip
 _QUOTES: Final = frozenset("\u2019\u2018\u02bc\u02b9\u2032\uff07\u00b4")
 _BLANKS: Final = frozenset("\u115f\u1160\u3164\uffa0\u2800\u00a0\t\r\f\v")
+_TURNED: Final = frozenset("\u202d\u202e")
+"""What shows a text in another order than it is written."""
 # Letters of other alphabets that are drawn as Latin ones.
 _DRAWN: Final = dict(
     zip(
@@ -67,6 +71,8 @@ def _at(text: str, i: int, before: str) -> tuple[int, str]:
     if char == "&" and (entity := _ENTITY.match(text, i)):
         return len(entity[0]), "".join(_one(c, before) for c in html.unescape(entity[0]))
     if char == "<" and (tag := _TAG.match(text, i)):
+        if tag[2] and _SHOWN.search(tag[2]):
+            return 1, " "
         inline = tag[1] is None or tag[1].lower() in _INLINE
         return len(tag[0]), "" if inline else "\n"
     if char == "`":
@@ -114,6 +120,8 @@ def _plain(char: str) -> str:
 
 
 def _foreign(char: str) -> str:
+    if char in _TURNED:
+        return UNREADABLE
     category = unicodedata.category(char)
     if category in {"Cf", "Cc", "Mn", "Me", "Cs"}:
         return ""

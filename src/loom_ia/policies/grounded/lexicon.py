@@ -23,7 +23,7 @@ CURRENCIES: Final = _table(
     ("MAD", "mad dirham dirhams"),
     ("XOF", "xof fcfa"),
     ("BTC", "₿ btc bitcoin bitcoins"),
-    ("DKK", "dkk"),
+    ("DKK", "dkk couronne couronnes krone kroner"),
     ("SEK", "sek"),
     ("NOK", "nok"),
     ("PLN", "pln zloty zlotys"),
@@ -125,7 +125,7 @@ UNITS: Final = _table(
 ARTICLE_UNITS: Final = word_set(
     "minute heure hour jour journee day nuit night semaine week mois month trimestre"
     " semestre an annee year fortnight quinzaine huitaine euro dollar pound franc cent"
-    " centime kilo"
+    " centime kilo metre meter litre tonne kilometre mile hectare"
 )
 """What `un`, `une`, `a` or `an` counts; before anything else they are articles."""
 MINUTES: Final[dict[str, Decimal]] = {"minute": Decimal(1), "hour": Decimal(60)}
@@ -258,7 +258,7 @@ MONEY: Final = word_set(
     "total totale montant montants prix cout couts acompte acomptes solde somme tarif"
     " facture amount amounts price prices cost costs deposit balance sum fee fees payment"
     " paiement payer pay paid ttc ht htva remboursement refund remise discount rabais avoir"
-    " due du"
+    " due"
 )
 """Words that announce an amount without a currency, when no thing is counted."""
 

@@ -44,7 +44,7 @@ from loom_ia.policies.grounded.values import (
     Time,
     Value,
 )
-from loom_ia.policies.grounded.words import FRENCH_UNITS, NUMBER_WORDS, SCALES, Spelt, spelt
+from loom_ia.policies.grounded.words import FRENCH_UNITS, JOINED, NUMBER_WORDS, SCALES, Spelt, spelt
 
 _LETTERS: Final = re.compile(r"[a-z]{1,40}")
 _TOKEN: Final = re.compile(r"[^\W_]{1,60}(?:(?:[-/_]|\.(?=\w))[^\W_]{1,60}){0,8}")
@@ -66,10 +66,11 @@ _MORE_MINUTES: Final = re.compile(r" (?P<digits>[0-5]?\d)(?![\w]|[.,:/-]\d| ?[�
 _AFTER_CENTS: Final = re.compile(r" ?(?P<cents>\d\d)(?=[\s.,;:!?)]*(?:\n|\Z|[.,;:!?)](?!\d)| ))")
 _AND: Final = re.compile(r" (?:et|and)? ?")
 _FRACTION: Final = re.compile(
-    r"(?:(?P<half>la moitie|half of|half the|half[ -]price)"
-    r"|(?P<rank>un|deux|one|two|a) (?P<third>tiers|thirds?)(?= (?:de|du|des|d'|of))"
-    r"|(?P<count>un|trois|a|one|three) (?:quarts?|quarters?)(?= (?:de|du|des|d'|of)))(?!\w)"
+    r"(?:(?P<half>la moitie|(?:a|le) demi[ -]tarif|half of|half the|half[ -]price)"
+    r"|(?P<rank>le|un|deux|one|two|a) (?P<third>tiers|thirds?)(?= (?:de|du|des|d'|of))"
+    r"|(?P<count>le|un|trois|a|one|three) (?:quarts?|quarters?)(?= (?:de|du|des|d'|of)))(?!\w)"
 )
+_AGAIN: Final = re.compile(r" ?\( ?")
 _AND_A_HALF: Final = re.compile(r" (?:et demie?|and a half)(?!\w)")
 _DIGIT: Final = re.compile(r"\d")
 _NEW: Final = frozenset(["remis", "etat", "flambant", "tout", "comme", "quoi"])
@@ -275,6 +276,8 @@ class Numbers:
         prefix: tuple[str, int] | None,
     ) -> int:
         found = suffix(self.text, end, prefix is not None)
+        if not found.form and found.times == 1 and (again := _AGAIN.match(self.text, end)):
+            found = self._repeated(again.end(), readings) or found
         if not prefix and not found.form and found.times == 1:
             prefix = self._carried(start)
             lent = self._lent(end, 0) if prefix is None else None
@@ -298,6 +301,15 @@ class Numbers:
         if found.form in handlers:
             return handlers[found.form]()
         return self._bare(start, end, numbers, plain, found.form == "tax")
+
+    def _repeated(self, start: int, readings: tuple[Decimal, ...]) -> Suffix | None:
+        """Read what `15 (quinze) jours` counts."""
+        words = spelt(self.text, start)
+        if words is None or words.number not in readings:
+            return None
+        if self.text[words.end : words.end + 1] != ")":
+            return None
+        return suffix(self.text, words.end + 1)
 
     def _carried(self, start: int) -> tuple[str, int] | None:
         """Take the currency of `$100` in `$100 to 200`."""
@@ -349,7 +361,7 @@ class Numbers:
             before -= 1
         negative = tuple(-one for one in values)
         if before < 0 or text[before] == "\n":
-            return values if spaced else (*values, *negative)
+            return values if spaced else negative
         if text[before].isalnum() or text[before] in "\x00€$£%":
             if spaced:
                 return (*values, *negative) if before < at - 1 else values
@@ -431,8 +443,9 @@ class Numbers:
         minutes = tuple(one * factor + (more or 0) for one in numbers)
         values: tuple[Value, ...] = tuple(Quantity(one, "minute") for one in minutes)
         one = minutes[0]
-        if unit == "hour" and len(minutes) == 1 and one == int(one) and 0 <= one < 24 * 60:
-            values = (*values, Time(int(one) // 60, int(one) % 60))
+        if unit == "hour" and len(minutes) == 1 and one == int(one) and 0 <= one <= 24 * 60:
+            clock = Time(int(one) // 60 % 24, int(one) % 60)
+            values = dates.hours(self.text, (start, end), (clock,), values)
         return self._add("number", begin, end, values)
 
     def _more_minutes(self, end: int) -> tuple[Decimal | None, int]:
@@ -478,15 +491,14 @@ class Numbers:
         if (len(plain) > 1 and plain.startswith("0")) or len(plain) > 15:
             return self._add("reference", start, end, (Reference(plain),))
         things = self._things(end)
-        if plain and not things and int(plain) <= 31 and int(plain):
-            if last in BEFORE_DAY and self._adjacent(start):
-                return self._add("date", start, end, (Day(day=int(plain)),))
-            if last in WEEKDAYS and self._adjacent(start):
-                return self._add("date", start, end, (Day(day=int(plain)),))
+        number = numbers[0]
+        dated = (last in BEFORE_DAY or last in WEEKDAYS) and self._adjacent(start)
+        if dated and not things and 1 <= number <= 31 and number == int(number):
+            return self._add("date", start, end, (Day(day=int(number)),))
         counts: tuple[Value, ...] = tuple(Count(one, things, plain) for one in numbers)
         if len(plain) == 4 and 1900 <= int(plain) < 2100:
             kind: Kind = "date" if last in YEAR_CUES else "number"
-            if kind == "date" or MONEY.isdisjoint(before):
+            if kind == "date" or (not things and MONEY.isdisjoint(before)):
                 return self._add(kind, start, end, (Day(int(plain)), *counts))
         if not things and not MONEY.isdisjoint(before):
             return self._add("amount", start, end, tuple(Amount(one) for one in numbers))
@@ -532,6 +544,9 @@ class Numbers:
         if lent is not None and lent.form == "month":
             return self._day(start, Suffix("month", end, month=lent.month, year=lent.year),
                              (Decimal(number),))  # fmt: skip
+        counted = suffix(text, end)
+        if counted.form == "unit":
+            return self._quantity(start, start, counted, (Decimal(number),))
         if ending == "e" and number > 31:
             return self._add("amount", start, end, (Amount(Decimal(number), "EUR"),))
         before = self._words_before(start)
@@ -559,9 +574,17 @@ class Numbers:
         for reader in (self._fraction, self._spelt, self._month, self._weekday, self._rank):
             if (stop := reader(start, word, end)) is not None:
                 return stop
+        if JOINED.fullmatch(word):
+            return self._unreadable_word(start, end)
         if word in CURRENCIES and self._orphan(start):
             return self._add("amount", self._orphan_start(start), end, ())
         return end
+
+    def _unreadable_word(self, start: int, end: int) -> int:
+        """`vingtdeux`: a number, but in no known writing."""
+        found = suffix(self.text, end)
+        kind: Kind = "amount" if found.form == "amount" else "number"
+        return self._add(kind, start, found.end if found.form else end, ())
 
     def _loose(self, word: str, end: int) -> bool:
         """Whether the dash after `word` only links it to a number: `mi-2026`, `cinq-10`."""
@@ -720,6 +743,8 @@ class Numbers:
         after = found["word"] if found else ""
         if word == "mille" and after in {"mercis", "merci", "excuses"}:
             return True
+        if word == "couple":
+            return after != "of"
         if word == "four":
             return last in {"le", "un", "du", "ce", "au", "votre", "mon", "son"}
         if word == "deux":
@@ -740,7 +765,7 @@ class Numbers:
             share = part(self.text, start)
             if share is not None:
                 return self._quantity(start, start, share, (share.times,))
-        if word not in {"la", "half", "un", "deux", "one", "two", "a", "trois", "three"}:
+        if word not in {"la", "le", "half", "un", "deux", "one", "two", "a", "trois", "three"}:
             return None
         found = _FRACTION.match(self.text, start)
         if found is None or (found["count"] and suffix(self.text, end).form == "unit"):
@@ -769,7 +794,8 @@ class Numbers:
             rank = ORDINALS.get(found["month"])
             if rank:
                 year, stop = year_at(text, found.end())
-                return self._add("date", start, stop, (Day(year, month, rank),))
+                good = dates.valid(year, month, rank)
+                return self._add("date", start, stop, (Day(year, month, rank),) if good else ())
         year, stop = year_at(text, end + 1 if text[end : end + 2] in {". ", ".,"} else end)
         if year is not None:
             return self._add("date", start, stop, (Day(year, month),))
@@ -795,7 +821,8 @@ class Numbers:
         if rank is None or found is None or month is None:
             return None
         year, stop = year_at(self.text, found.end())
-        return self._add("date", start, stop, (Day(year, month, rank),))
+        good = dates.valid(year, month, rank)
+        return self._add("date", start, stop, (Day(year, month, rank),) if good else ())
 
 
 def _stem(word: str) -> str:

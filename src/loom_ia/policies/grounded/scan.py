@@ -100,11 +100,14 @@ class _Page:
             else:
                 out.append(claim)
         claims: list[Claim] = []
+        first = 0
         for one in out:
             claim = self._claim(*one)
             if claims and claim.start < claims[-1].end:
                 # One character of the source, such as a ligature, is a part of both.
-                claim = self._claim(claims.pop().kind, out[len(claims)][1], one[2], ())
+                claim = self._claim(claims.pop().kind, first, one[2], ())
+            else:
+                first = one[1]
             claims.append(claim)
         return tuple(claims)
 

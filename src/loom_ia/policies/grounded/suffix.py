@@ -38,7 +38,7 @@ _PER_CENT: Final = re.compile(
 _LATIN: Final = re.compile(r"(?:us|ca|a|c|nz|hk|s)(?=\$)")
 _YEAR: Final = re.compile(r"(?: ?, ?| of | )(?P<year>\d{4})(?![\d\w]|[.,]\d|[ .,]?[€$£])")
 _PART: Final = re.compile(
-    r"(?P<part>demie?s?|half|quarts?|quarters?)(?: an?(?= )|[ -]| d'| of an?(?= ))? ?"
+    r"(?P<part>demie?s?|half|quarts?|quarters?)(?: d'| of an?(?= )| an?(?= )|[ -])? ?"
 )
 _PARTS: Final = {"d": Decimal("0.5"), "h": Decimal("0.5"), "q": Decimal("0.25")}
 _ADDED: Final = re.compile(

@@ -89,7 +89,8 @@ def parsed(text: str) -> object:
 
 def _renamed(claim: Claim, leaf: Leaf) -> Claim:
     """`"10"` under `taux` is a rate, as 10 is."""
-    if not all(isinstance(one, Count) and not one.things for one in claim.value):
+    plain = all(isinstance(one, Count) and not one.things for one in claim.value)
+    if not claim.value or not plain:
         return claim
     counts = [one for one in claim.value if isinstance(one, Count)]
     read_as = [named(leaf.name, one.number, leaf.currency, leaf.unit) for one in counts]

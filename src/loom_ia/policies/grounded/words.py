@@ -32,10 +32,14 @@ SCALES: Final = {
 }  # fmt: skip
 _LOTS: Final = {
     "huitaine": 8, "dizaine": 10, "dizaines": 10, "douzaine": 12, "douzaines": 12, "dozen": 12,
-    "dozens": 12, "quinzaine": 15, "vingtaine": 20, "trentaine": 30, "quarantaine": 40,
+    "dozens": 12, "couple": 2, "quinzaine": 15, "vingtaine": 20, "trentaine": 30, "quarantaine": 40,
     "cinquantaine": 50, "soixantaine": 60, "centaine": 100, "centaines": 100,
 }  # fmt: skip
+_UNITS.update({f"{word}s": number for word, number in _UNITS.items() if number > 1})
+"""`quatres` is a fault of spelling, and a number all the same."""
 NUMBER_WORDS: Final = frozenset({*_UNITS, *_TENS, *_HUNDREDS, *SCALES, *_LOTS})
+JOINED: Final = re.compile(f"(?:{'|'.join(sorted(NUMBER_WORDS, key=len, reverse=True))}){{2,6}}")
+"""Number words written as one."""
 FRENCH_UNITS: Final = frozenset(["deux", "trois", "quatre", "cinq", "sept", "huit", "neuf"])
 _LEADS: Final = frozenset(["a", "an"])
 _LONGEST: Final = 32
