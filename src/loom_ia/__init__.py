@@ -10,17 +10,20 @@ if TYPE_CHECKING:
     from loom_ia.access.api import Loom
     from loom_ia.agents import AgentSpec, MainRole, PythonTool
     from loom_ia.config import LoomConfig
-    from loom_ia.core.errors import ConfigError, LoomError, ToolError
+    from loom_ia.core.errors import AttachmentRefused, ConfigError, LoomError, ToolError
     from loom_ia.core.events import Event
     from loom_ia.core.model import Message, ModelSpec, TextDelta, ToolOutput
     from loom_ia.core.ports import ToolContext
     from loom_ia.core.views.result import PendingApproval, RunResult
+    from loom_ia.engine.attachments import Attachment
     from loom_ia.engine.program import Approved, Rejected
     from loom_ia.tools import tool
 
 __all__ = [
     "AgentSpec",
     "Approved",
+    "Attachment",
+    "AttachmentRefused",
     "ConfigError",
     "Event",
     "Loom",
@@ -43,6 +46,8 @@ __all__ = [
 _HOMES: Final = {
     "AgentSpec": "agents",
     "Approved": "engine.program",
+    "Attachment": "engine.attachments",
+    "AttachmentRefused": "core.errors",
     "ConfigError": "core.errors",
     "Event": "core.events",
     "Loom": "access.api",

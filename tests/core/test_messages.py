@@ -80,6 +80,8 @@ def test_a_text_is_what_a_person_reads() -> None:
     file = ArtifactBlock(uri="artifact://t/s/0.png", media_type="image/png", size=1, name="a.png")
     blocks = (ReasoningBlock(text="so"), TextBlock(text="see "), file)
     assert Message(role="assistant", blocks=blocks).text == "see a.png"
+    blocks = (TextBlock(text="see"), file, file, TextBlock(text="and"), TextBlock(text=" tell"))
+    assert Message(role="user", blocks=blocks).text == "see\na.png\na.png\nand tell"
 
 
 @pytest.mark.parametrize(

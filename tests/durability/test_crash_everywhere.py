@@ -6,21 +6,26 @@ by `recover` before the client asks again.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 import pytest
 
-from loom_ia.access import Approved
+from loom_ia.access import Approved, Attachment
 from loom_ia.adapters.models.fake import FakeModel
 from loom_ia.agents import ApprovalSpec, StateKeySpec, StateSourceSpec
-from loom_ia.config.root import LoomConfig
+from loom_ia.config.root import ArtifactsStorage, LoomConfig, Storage
 from loom_ia.core.errors import ModelError
+from loom_ia.core.events.message import UserMessage
 from loom_ia.core.model import ToolOutput
+from loom_ia.core.model.content import ArtifactBlock
 from loom_ia.core.ports.tools import Tool
 from loom_ia.core.views.result import PendingApproval, RunResult
 from loom_ia.testing import CrashReport, Host, RepeatableLoom, Scenario, crash_everywhere
 from loom_ia.tools import tool
 from tests.durability.clerk import MODEL, World, call, calling, clerk, saying, unknown_calls
+from tests.pictures import png
 
 Level: TypeAlias = Literal["kill", "power"]
 Steps: TypeAlias = Callable[[RepeatableLoom, Host], Awaitable[object]]
@@ -72,6 +77,11 @@ def maker(config: LoomConfig, *tools: Tool, **more: object) -> MakeLoom:
     return lambda host: host.loom(config, tools=tools, **more)
 
 
+def kept_under(folder: Path) -> list[str]:
+    """List the files under a folder."""
+    return [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
+
+
 async def ask(loom: RepeatableLoom, host: Host) -> RunResult:
     """Ask once."""
     return await loom.run("clerk", "Do it", run_id="r1")
@@ -91,6 +101,29 @@ async def test_a_simple_tool(world: World, survive) -> None:
     look = world.tool("look")
     config = clerk(calling(call("look")), saying("Seen."), tools=(look,))
     await survive(maker(config, look), ask)
+
+
+async def test_a_run_with_an_attachment(world: World, survive, tmp_path: Path) -> None:
+    """What came with the request is there whenever the run goes on, and is kept once."""
+    send = world.tool("send", side_effects="irreversible")
+    config = clerk(calling(call("send", what="a")), saying("Sent."), tools=(send,))
+    files = Storage(artifacts=ArtifactsStorage(backend="local", path=str(tmp_path)))
+    make = maker(config.model_copy(update={"storage": files}), send)
+
+    async def steps(loom: RepeatableLoom, host: Host) -> None:
+        photo = Attachment(png(), "photo.png")
+        result = await loom.run("clerk", "Do it", run_id="r1", attachments=[photo])
+        (file,) = result.artifacts
+        assert (file.name, file.origin) == ("photo.png", "attachment")
+        assert await loom.artifact(file.uri) == png()
+        events = await loom.events("r1")
+        (asked,) = (e.payload for e in events if isinstance(e.payload, UserMessage))
+        shown = [b.uri for b in asked.message.blocks if isinstance(b, ArtifactBlock)]
+        assert shown == [file.uri]
+        assert [e.type for e in events].count("artifact.stored") == 1
+
+    await survive(make, steps)
+    assert kept_under(tmp_path) == [f"default/r1/{sha256(png()).hexdigest()}.png"]
 
 
 async def test_a_threaded_tool(world: World, survive) -> None:

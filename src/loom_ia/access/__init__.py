@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from loom_ia.access.api import Loom
     from loom_ia.core.views.result import PendingApproval, RunResult
+    from loom_ia.engine.attachments import Attachment
     from loom_ia.engine.program import Approved, Rejected
 
-__all__ = ["Approved", "Loom", "PendingApproval", "Rejected", "RunResult"]
+__all__ = ["Approved", "Attachment", "Loom", "PendingApproval", "Rejected", "RunResult"]
 
 _HOMES = {
     "Approved": "loom_ia.engine.program",
+    "Attachment": "loom_ia.engine.attachments",
     "Loom": "loom_ia.access.api",
     "PendingApproval": "loom_ia.core.views.result",
     "Rejected": "loom_ia.engine.program",

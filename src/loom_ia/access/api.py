@@ -21,6 +21,7 @@ from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.query import EventQuery
 from loom_ia.core.ids import CallId, RunId, SessionId
 from loom_ia.core.json import JsonObject
+from loom_ia.core.model.attachments import AttachmentLimits
 from loom_ia.core.model.caller import CallerContext
 from loom_ia.core.model.messages import Message
 from loom_ia.core.ports.clock import Clock
@@ -31,6 +32,7 @@ from loom_ia.core.state.run import RunState, Status
 from loom_ia.core.views.report import Period, UsageReport
 from loom_ia.core.views.result import RunResult
 from loom_ia.core.views.sessions import RunPage, SessionDeletion, SessionInfo, StateValue
+from loom_ia.engine.attachments import AnyAttachment
 from loom_ia.engine.clock import SystemClock
 from loom_ia.engine.program import Approver
 from loom_ia.engine.streaming import LiveItem
@@ -80,6 +82,7 @@ class Loom:
             lease=span(settings.lease),
             programs=self._host.programs,
             artifacts=self._host.artifacts,
+            attachments=AttachmentLimits(**settings.attachments.model_dump()),
             idempotency=self._host.idempotency,
             house=House(
                 self._host.graphs,
@@ -191,13 +194,14 @@ class Loom:
 
     # -- runs -------------------------------------------------------------------------------------
 
-    async def run(
+    async def run(  # noqa: PLR0913 -- one call says all there is to say of a run
         self,
         agent: str,
         message: str | Message,
         *,
         session_id: SessionId | None = None,
         run_id: RunId | None = None,
+        attachments: Sequence[AnyAttachment] = (),
         context: CallerContext | None = None,
         approver: Approver | None = None,
         state: Mapping[str, Any] | None = None,
@@ -206,12 +210,15 @@ class Loom:
         """Run an agent until it has answered, failed, or waits for a human.
 
         `session_id` continues a conversation. `run_id` chooses the id, which must be new. With
-        `approver`, a function decides in line and the run never pauses. `state` writes values in
-        the state of the session, by key; None erases one. `on_chunk` is told each piece of the
-        model's answers as it comes. Raises `UnknownAgent`, `RunExists`, `UnusableId`,
-        `UnstorableValue`, `StateRefused`, `DecisionRefused`.
+        `approver`, a function decides in line and the run never pauses. `attachments` are images
+        that come with the message: paths, bytes, or `Attachment`. `state` writes values in the
+        state of the session, by key; None erases one. `on_chunk` is told each piece of the model's
+        answers as it comes. Raises `UnknownAgent`, `RunExists`, `UnusableId`, `UnstorableValue`,
+        `AttachmentRefused`, `StateRefused`, `DecisionRefused`; nothing was written then.
         """
-        order = Order(agent, message, session_id, run_id, context, approver, state)
+        order = Order(
+            agent, message, session_id, run_id, context, approver, state, attachments=attachments
+        )
         opened = await runs.open_run(self._instance, order)
         listener = runs.careful(on_chunk)
         ended = await runs.drive(self._instance, opened.pen, opened.program, listener=listener)
@@ -249,6 +256,7 @@ class Loom:
         *,
         session_id: SessionId | None = None,
         run_id: RunId | None = None,
+        attachments: Sequence[AnyAttachment] = (),
         context: CallerContext | None = None,
         approver: Approver | None = None,
         state: Mapping[str, Any] | None = None,
@@ -258,7 +266,9 @@ class Loom:
         A consumer that falls behind loses pieces of text, told by a `Reset`, never events. Leaving
         the iteration stops the drive; the run stays in the journal and can be resumed.
         """
-        order = Order(agent, message, session_id, run_id, context, approver, state)
+        order = Order(
+            agent, message, session_id, run_id, context, approver, state, attachments=attachments
+        )
         async for item in runs.stream(self._instance, order):
             yield item
 
@@ -357,6 +367,7 @@ class Loom:
         *,
         session_id: SessionId | None = None,
         run_id: RunId | None = None,
+        attachments: Sequence[AnyAttachment] = (),
         context: CallerContext | None = None,
         state: Mapping[str, Any] | None = None,
     ) -> RunId:
@@ -364,7 +375,9 @@ class Loom:
 
         Leaving `async with` waits for it. Raises as `run`.
         """
-        order = Order(agent, message, session_id, run_id, context, state=state)
+        order = Order(
+            agent, message, session_id, run_id, context, state=state, attachments=attachments
+        )
         return await runs.submit(self._instance, order)
 
     # -- reading ----------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from loom_ia.core.errors import (
     UnknownRun,
 )
 from loom_ia.core.ids import RunId, SessionId, TenantId, is_reserved
+from loom_ia.core.model.attachments import AttachmentLimits
 from loom_ia.core.ports.artifacts import ArtifactStore
 from loom_ia.core.ports.clock import Clock
 from loom_ia.core.ports.idempotency import IdempotencyStore
@@ -57,6 +58,7 @@ class Instance:
     lease: timedelta
     programs: Callable[[], Mapping[str, Program]]
     artifacts: ArtifactStore | None = None
+    attachments: AttachmentLimits = field(default_factory=AttachmentLimits)
     idempotency: IdempotencyStore | None = None
     house: House | None = None
     shutdown_timeout: float = 30.0

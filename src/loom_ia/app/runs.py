@@ -15,6 +15,7 @@ from typing import TypeAlias, cast
 from loom_ia.app.instance import Instance
 from loom_ia.app.session_state import require_state
 from loom_ia.core.errors import LoomError, NewerJournal, RunExists, RunMoved
+from loom_ia.core.events.artifact import ArtifactStored
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.message import UserMessage
 from loom_ia.core.events.run import RunResumed, RunStarted
@@ -22,10 +23,13 @@ from loom_ia.core.ids import RunId, SessionId, require_safe_id
 from loom_ia.core.json import storable, storable_text
 from loom_ia.core.model.caller import CallerContext
 from loom_ia.core.model.chunks import ModelChunk
+from loom_ia.core.model.content import TextBlock
 from loom_ia.core.model.messages import Message
 from loom_ia.core.state.kept import present
 from loom_ia.core.state.run import RunState
 from loom_ia.core.state.session import is_held
+from loom_ia.engine import attachments
+from loom_ia.engine.attachments import AnyAttachment
 from loom_ia.engine.driver import Drive, Meter
 from loom_ia.engine.log import Pen, SessionLog
 from loom_ia.engine.perform import LIVE, EffectContext, Performers
@@ -52,6 +56,7 @@ class Order:
     context: CallerContext | None = None
     approver: Approver | None = None
     state: Mapping[str, object] | None = None
+    attachments: Sequence[AnyAttachment] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +71,10 @@ class Opened:
 async def open_run(instance: Instance, order: Order) -> Opened:
     """Prepare a run: check everything that can be refused, and stage its first facts.
 
-    Raises `UnknownAgent`, `RunExists`, `UnusableId`, `UnstorableValue`, `StateRefused`. Nothing is
-    written before the run is driven, and its first facts go together.
+    Raises `UnknownAgent`, `RunExists`, `UnusableId`, `UnstorableValue`, `StateRefused`,
+    `AttachmentRefused`, and `ArtifactStoreError` when what is attached cannot be kept. Nothing is
+    written to the journal before the run is driven, and its first facts go together; nothing is
+    stored before every check.
     """
     program = _with_approver(instance.program(order.agent), order.approver)
     run_id = order.run_id or instance.clock.new_id()
@@ -79,10 +86,13 @@ async def open_run(instance: Instance, order: Order) -> Opened:
     log = instance.log(session_id)
     if order.session_id is not None or order.run_id is not None:
         await log.catch_up()
-    if log.run(run_id) is not None:
-        raise RunExists("run {run_id} exists already", run_id=run_id)
+    _require_new(instance, log, run_id)
     plan = program.plan
     state = require_state(order.state or {}, plan, present(log.state.kept))
+    files = await attachments.admitted(order.attachments, instance.attachments)
+    if files:
+        _require_new(instance, log, run_id)  # time has passed
+    kept = await attachments.keep(files, instance.artifacts, log.tenant_id, session_id)
 
     def rule(run: RunState | None, now: datetime) -> Sequence[Payload]:
         if run is None:  # another run may have changed the session meanwhile
@@ -100,7 +110,7 @@ async def open_run(instance: Instance, order: Order) -> Opened:
         state_keys=plan.state.declared,
     )
     pen.begin(started, agent=order.agent, root_run_id=run_id)
-    pen.stage(said, instance.pilot.claim(instance.clock.now()))
+    pen.stage(*kept, _with_files(said, kept), instance.pilot.claim(instance.clock.now()))
     return Opened(log, pen, program)
 
 
@@ -295,6 +305,24 @@ def _with_approver(program: Program, approver: Approver | None) -> Program:
         return program
     plan = replace(program.plan, inline_approver=True)
     return replace(program, plan=plan, approver=approver)
+
+
+def _require_new(instance: Instance, log: SessionLog, run_id: RunId) -> None:
+    if log.run(run_id) is not None or run_id in instance.driven:
+        raise RunExists("run {run_id} exists already", run_id=run_id)
+
+
+def _with_files(said: UserMessage, kept: Sequence[ArtifactStored]) -> UserMessage:
+    """Put files after what is said; a text that is empty is left out, as they say it all."""
+    if not kept:
+        return said
+    spoken = tuple(
+        block
+        for block in said.message.blocks
+        if not isinstance(block, TextBlock) or block.text.strip()
+    )
+    blocks = (*spoken, *attachments.blocks_of(kept))
+    return said.model_copy(update={"message": said.message.model_copy(update={"blocks": blocks})})
 
 
 def _said(message: str | Message) -> UserMessage:

@@ -9,6 +9,7 @@ from loom_ia.config.overrides import Override
 from loom_ia.config.profiles import ActiveProfile
 from loom_ia.config.references import References
 from loom_ia.config.root import (
+    Attachments,
     EventsStorage,
     Execution,
     Logging,
@@ -21,6 +22,7 @@ from loom_ia.config.root import (
 
 __all__ = [
     "ActiveProfile",
+    "Attachments",
     "EnvFile",
     "EventsStorage",
     "Execution",

@@ -27,7 +27,6 @@ UNAVAILABLE_KEYS: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
         ("storage",): _keys("queue bus encryption retention"),
         ("storage", "events"): _keys("dsn_env role pool"),
         ("storage", "idempotency"): _keys("dsn_env url_env role pool"),
-        ("execution",): _keys("attachments"),
         ("execution", "tools"): _keys("validate_arguments"),
         ("telemetry",): _keys("redaction exporters"),
         ("telemetry", "capture"): _keys("exports"),

@@ -13,6 +13,7 @@ from loom_ia.agents import AgentSpec, Budgets
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model import ModelSpec
 from loom_ia.core.model.base import Value
+from loom_ia.core.model.images import IMAGE_TYPES, ImageType
 from loom_ia.core.model.session_state import (
     DEFAULT_TOTAL_BYTES,
     DEFAULT_VALUE_BYTES,
@@ -90,7 +91,10 @@ class Storage(_Section):
     events: EventsStorage = Field(default=EventsStorage(), description="The journal.")
     artifacts: ArtifactsStorage = Field(
         default=ArtifactsStorage(),
-        description="The files that tools make, and results too large to be shown whole.",
+        description=(
+            "The files that come with requests or that tools make, and results too large to be "
+            "shown whole."
+        ),
     )
     idempotency: IdempotencyStorage = Field(
         default=IdempotencyStorage(), description="What tools under `@idempotent` remember."
@@ -117,11 +121,29 @@ class ToolExecution(_Section):
     )
 
 
+class Attachments(_Section):
+    """What may be attached to a request; `max_bytes` is of one file."""
+
+    max_bytes: int = Field(default=5_242_880, gt=0, description="Bytes that a file may have.")
+    types: tuple[ImageType, ...] = Field(
+        default=IMAGE_TYPES,
+        min_length=1,
+        strict=False,
+        description="The types that are accepted, told by the first bytes of a file.",
+    )
+    max_files: int = Field(
+        default=10, ge=0, description="Files that a request may have; 0 refuses all of them."
+    )
+
+
 class Execution(_Section):
     """Durations, in seconds: of a lease, and of what a stop waits for before it cuts."""
 
     tools: ToolExecution = Field(
         default=ToolExecution(), description="What holds for every tool that says nothing else."
+    )
+    attachments: Attachments = Field(
+        default=Attachments(), description="The files that a request may bring."
     )
     lease: float = Field(
         default=60.0,

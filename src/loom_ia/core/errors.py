@@ -11,6 +11,7 @@
     │   ├── ApprovalStale      already decided, expired, or several are pending
     │   ├── DecisionRefused    not a decision, or edited arguments that the tool refuses
     │   ├── StateRefused       values that cannot be those of a session; lists every problem
+    │   ├── AttachmentRefused  lists every fault of the files given with a request
     │   ├── UnstorableValue    names the path of what the journal cannot hold
     │   └── UnusableId
     ├── OutsideError           the outside world is at fault
@@ -165,6 +166,20 @@ class StateRefused(CallerError, ValueError):
 
     def __str__(self) -> str:
         return "\n".join(f"{problem.path}: {problem.message}" for problem in self.problems)
+
+
+class AttachmentRefused(CallerError, ValueError):
+    """Files given with a request are not accepted; nothing was written.
+
+    `problems` is never empty and names each file in `file`; `str()` has one line for each.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("{count} fault(s) in the attachments", count=len(problems))
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
 
 
 class UnstorableValue(CallerError, ValueError):

@@ -6,7 +6,7 @@ a graph that a host drives.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +27,7 @@ from loom_ia.core.model.tooling import ToolSpec
 from loom_ia.core.plan import CallFacts
 from loom_ia.core.ports.tools import Tool
 from loom_ia.core.views.result import RunResult
+from loom_ia.engine.attachments import AnyAttachment
 from loom_ia.engine.program import Approver
 from loom_ia.engine.values import JournalStore
 from loom_ia.graph.types import Approver as GraphApprover
@@ -49,13 +50,14 @@ class RepeatableLoom(Loom):
 
     asked_before: bool = False
 
-    async def run(
+    async def run(  # noqa: PLR0913 -- the arguments of `Loom.run`
         self,
         agent: str,
         message: str | Message,
         *,
         session_id: SessionId | None = None,
         run_id: RunId | None = None,
+        attachments: Sequence[AnyAttachment] = (),
         context: CallerContext | None = None,
         approver: Approver | None = None,
         state: Mapping[str, Any] | None = None,
@@ -70,6 +72,7 @@ class RepeatableLoom(Loom):
                 message,
                 session_id=session_id,
                 run_id=run_id,
+                attachments=attachments,
                 context=context,
                 approver=approver,
                 state=state,
@@ -117,6 +120,7 @@ class RepeatableLoom(Loom):
         *,
         session_id: SessionId | None = None,
         run_id: RunId | None = None,
+        attachments: Sequence[AnyAttachment] = (),
         context: CallerContext | None = None,
         state: Mapping[str, Any] | None = None,
     ) -> RunId:
@@ -129,6 +133,7 @@ class RepeatableLoom(Loom):
                 message,
                 session_id=session_id,
                 run_id=run_id,
+                attachments=attachments,
                 context=context,
                 state=state,
             )

@@ -18,6 +18,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--session", metavar="ID", help=_("go on with a conversation, or begin it"))
     parser.add_argument("--run-id", metavar="ID", help=_("choose the id of the run"))
     parser.add_argument(
+        "--attach",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help=_("an image that comes with the request; may be given again"),
+    )
+    parser.add_argument(
         "-q", "--quiet", action="store_true", help=_("no summary when the run is completed")
     )
     add_state_option(parser)
@@ -30,14 +37,14 @@ def execute(args: argparse.Namespace) -> int:
     """Run the agent."""
     from loom_ia.access.cli.desk import perform
 
-    return perform(_run(args, _message(args.message)))
+    return perform(_run(args, _message(args.message, has_files=bool(args.attach))))
 
 
-def _message(written: str) -> str:
+def _message(written: str, *, has_files: bool) -> str:
     from loom_ia.core.errors import CallerError
 
     text = _standard_input() if written == "-" else written
-    if not text.strip():
+    if not text.strip() and not has_files:
         raise CallerError("the message is empty")
     return text
 
@@ -60,7 +67,12 @@ async def _run(args: argparse.Namespace, message: str) -> int:
         if not args.stream:
             async with watched(desk, args, run_id, home):
                 result = await desk.run(
-                    args.agent, message, session_id=args.session, run_id=run_id, state=state
+                    args.agent,
+                    message,
+                    session_id=args.session,
+                    run_id=run_id,
+                    attachments=args.attach,
+                    state=state,
                 )
             return tell(result, args, durable=desk.store.durable)
         await _stream(desk, args, message, run_id, state)
@@ -79,7 +91,12 @@ async def _stream(
     live = Live(in_pieces=is_terminal(sys.stdout))
     try:
         items = desk.stream(
-            args.agent, message, session_id=args.session, run_id=run_id, state=state
+            args.agent,
+            message,
+            session_id=args.session,
+            run_id=run_id,
+            attachments=args.attach,
+            state=state,
         )
         async for item in items:
             live.take(item)

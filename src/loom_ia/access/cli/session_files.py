@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from loom_ia.core.ids import SessionId
     from loom_ia.core.model.artifacts import StoredArtifact
 
-ORIGINS: Final = ("tool_output", "offload")
+ORIGINS: Final = ("attachment", "tool_output", "offload")
 """Where files come from, here so that it is known before anything is imported."""
 
 _PAGE: Final = 100
@@ -37,7 +37,9 @@ def add_files_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `files`."""
     parser.add_argument("--out", metavar="DIR", help=_("copy the files into this folder"))
     parser.add_argument(
-        "--origin", choices=ORIGINS, help=_("only what tools made, or only large results")
+        "--origin",
+        choices=ORIGINS,
+        help=_("only what came with requests, what tools made, or large results"),
     )
     parser.add_argument("--force", action="store_true", help=_("replace files that are there"))
     parser.add_argument("--json", action="store_true", help=_("show it as JSON"))

@@ -10,9 +10,10 @@ from loom_ia.core.state.run import RunState
 
 
 class ArtifactStored(Payload):
-    """A file was kept outside the journal: made by a tool, or a result too large to be read whole.
+    """A file was kept outside the journal.
 
-    `size` is in bytes.
+    It came with the request, was made by a tool, or is a result too large to be read whole. `size`
+    is in bytes; `call_id` is empty for what came with the request.
     """
 
     TYPE = "artifact.stored"

@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from loom_ia.core.ids import SessionId, TenantId
 from loom_ia.core.model.base import Value, sparse
 
-ArtifactOrigin: TypeAlias = Literal["tool_output", "offload"]
+ArtifactOrigin: TypeAlias = Literal["attachment", "tool_output", "offload"]
 
 _URI: Final = re.compile(
     r"artifact://(?P<tenant>[^/\s]+)/(?P<session>[^/\s]+)/(?P<file>[0-9a-f]{64}\.[a-z0-9]{1,8})"
@@ -34,7 +34,10 @@ class NewFile(Value):
 
 
 class StoredArtifact(Value):
-    """A file that is kept; `size` in bytes, `call_id` the call that made it."""
+    """A file that is kept; `size` in bytes, `call_id` the call that made it, if one did.
+
+    `origin` tells what came with the request from what a tool made and from what was too large.
+    """
 
     uri: str
     media_type: str

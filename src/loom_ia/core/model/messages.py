@@ -136,12 +136,19 @@ class Message(Value, metaclass=ShortForm):
         return any(result.output.is_error for result in self.results)
 
     def as_text(self) -> str:
-        """Join what a person reads of the message; calls, results and reasoning are left out."""
-        return "".join(
-            block_text(block)
-            for block in self.blocks
-            if isinstance(block, TextBlock | JsonBlock | ArtifactBlock)
-        )
+        """Join what a person reads of the message; calls, results and reasoning are left out.
+
+        The name of a file is never glued to what stands beside it.
+        """
+        said = ""
+        beside_file = False
+        for block in self.blocks:
+            if isinstance(block, TextBlock | JsonBlock | ArtifactBlock):
+                is_file = isinstance(block, ArtifactBlock)
+                is_apart = not said or said[-1].isspace() or not (is_file or beside_file)
+                said += ("" if is_apart else "\n") + block_text(block)
+                beside_file = is_file
+        return said
 
 
 def _of_text(role: MessageRole, text: str) -> Message:

@@ -37,6 +37,7 @@ from loom_ia.core.events.run import (
 from loom_ia.core.events.tool import EffectReconciled, ToolCalled, ToolCompleted
 from loom_ia.core.ids import CallId, RunId, SessionId
 from loom_ia.core.json import JsonObject
+from loom_ia.core.model.artifacts import StoredArtifact
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.tooling import Reconciled
 from loom_ia.core.model.usage import Usage
@@ -68,7 +69,8 @@ class Trace(Value):
 
     `orphans` are the calls that were settled without being launched: refused, unknown, malformed.
     `below` has the runs that its calls opened; what they consumed is theirs, what they ask is among
-    `pending`. `str` gives what `loom inspect` shows, in English.
+    `pending`. `artifacts` are the files that came with the request and those that its calls made.
+    `str` gives what `loom inspect` shows, in English.
     """
 
     run_id: RunId
@@ -82,6 +84,7 @@ class Trace(Value):
     cost_usd: float
     unpriced_calls: int = 0
     request: str = ""
+    artifacts: tuple[StoredArtifact, ...] = ()
     steps: tuple[TraceStep, ...] = ()
     orphans: tuple[ToolItem, ...] = ()
     pending: tuple[PendingApproval, ...] = ()
@@ -290,6 +293,7 @@ class TraceReader:
             cost_usd=run.spent.cost,
             unpriced_calls=run.spent.unpriced,
             request=self.request,
+            artifacts=run.artifacts,
             steps=tuple(step.step() for step in self.steps),
             orphans=tuple(item for item in items if isinstance(item, ToolItem)),
             pending=result.pending_approvals,

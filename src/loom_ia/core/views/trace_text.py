@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlia
 
 from loom_ia.core.ids import CallId, RunId
 from loom_ia.core.json import readable
+from loom_ia.core.model.artifacts import StoredArtifact
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.views.result import PendingApproval
 from loom_ia.core.views.trace_items import (
@@ -131,6 +132,9 @@ class _Writer:
             cost=dollars(trace.cost_usd, unpriced=trace.unpriced_calls),
         )
         yield TraceLine("run", said)
+        for file in trace.artifacts:
+            if file.origin == "attachment":
+                yield TraceLine("detail", f"  {self._attached(file)}")
         for step in trace.steps:
             yield from self._step(step, trace)
         if trace.error_type is not None:
@@ -142,6 +146,14 @@ class _Writer:
             yield TraceLine("failure", f"  {said}")
         for pending in () if is_below else trace.pending:
             yield TraceLine("waiting", f"  {self._pending(pending)}")
+
+    def _attached(self, file: StoredArtifact) -> str:
+        return self.translate(
+            "attached  : {name} ({media_type}, {size} bytes)",
+            name=self._text(file.name or file.uri, 14),
+            media_type=file.media_type,
+            size=file.size,
+        )
 
     def _pending(self, pending: PendingApproval) -> str:
         said = self.translate(
