@@ -865,3 +865,27 @@ async def test_what_is_no_store_is_refused_by_name(store: Any) -> None:
     graph = Graph("g").add_step("a", lambda state: None)
     with pytest.raises(ValueError, match=r"it is a store, such as MemoryStore\(\), SQLiteStore"):
         await graph.run(store=store)
+
+
+async def test_a_fixed_route_is_written_with_the_step_that_it_leads_to() -> None:
+    """No code chooses it, so one write has the end of a step, its route, and the next call."""
+    store = MemoryStore()
+    batches: list[list[str]] = []
+    append = store.journal.append
+
+    def counted(batch: Any, **options: Any) -> Any:
+        batches.append([event.type for event in batch])
+        return append(batch, **options)
+
+    store.journal.append = counted
+    graph: Flow = Graph("line", "a").add_step("a", lambda state: {"a": 1}, "b")
+    graph.add_step("b", lambda state: {"b": 2}, "c").add_step("c", lambda state: None)
+    assert (await graph.run(store=store, run_id="run")).state == {"a": 1, "b": 2}
+    ended = ["tool.completed", "graph.routed"]
+    started = ["run.started", "run.claimed", "tool.called"]
+    assert [types for types in batches if "store.changed" not in types] == [
+        started,
+        [*ended, "tool.called"],
+        [*ended, "tool.called"],
+        [*ended, "run.completed"],
+    ]

@@ -65,7 +65,8 @@ class StepFacts:
     """A step of a graph as a decision sees it; the words are those of tools.
 
     `fallback` is the step that runs instead when this one fails. A step with a `join` is where
-    branches end. `bubbles` tells whether it waits with the run that it opened.
+    branches end. `bubbles` tells whether it waits with the run that it opened. `leads` is where it
+    always leads, nothing for the end; None when its router has to be asked.
     """
 
     name: str
@@ -77,6 +78,7 @@ class StepFacts:
     join: Join | None = None
     bubbles: bool = True
     approval: ApprovalMode = "never"
+    leads: tuple[str, ...] | None = None
 
     @property
     def may_run_again(self) -> bool:

@@ -16,6 +16,7 @@ from loom_ia.graph.bindings import Approver, GraphBindings
 from loom_ia.graph.budget import StepBudget
 from loom_ia.graph.children import ChildAgent, ChildGraph
 from loom_ia.graph.definition import GraphDefinition
+from loom_ia.graph.routers import leads_of
 from loom_ia.graph.running import Host
 from loom_ia.graph.step_definition import StepDefinition
 
@@ -111,6 +112,7 @@ def _facts(step: StepDefinition, name: str | None = None) -> StepFacts:
     return StepFacts(
         name=name or step.name,
         kind=kind,
+        leads=leads_of(step.router),
         side_effects=step.side_effects,
         idempotent=step.idempotent,
         on_unknown=step.on_unknown,

@@ -348,7 +348,19 @@ def _constant(target: Target, where: str) -> Router:
         del state
         return _own(fixed)
 
+    setattr(router, _FIXED, True)
     return _known(router, known)
+
+
+def leads_of(router: Router) -> tuple[str, ...] | None:
+    """Give where a router leads whatever the state, nothing for the end; None when it chooses."""
+    if not getattr(router, _FIXED, False):
+        return None
+    (route,) = getattr(router, ROUTES).routes
+    return None if any(isinstance(to, Send) for to in route.to) else route.to
+
+
+_FIXED: Final = "__loom_fixed__"
 
 
 def _known(router: Router, known: KnownTargets) -> Router:

@@ -264,6 +264,13 @@ def _leave(line: Line, view: RunView, plan: GraphPlan, found: _Findings) -> None
     if item is not None:
         found.facts.append(_routed(line, run, source=(line.step,), ended=True))
         return
+    facts = plan.tools.get(line.step)
+    if facts is not None and facts.leads is not None and line.goto is None:
+        # Nobody's code is asked, so the end of the step need not be written before. Decisions are
+        # numbered, so that they are made one at a time.
+        if not found.facts:
+            found.facts.append(_routed(line, run, source=(line.step,), to=facts.leads))
+        return
     found.effect = found.effect or Route(line)
 
 
