@@ -33,6 +33,7 @@ from loom_ia.core.plan import agent_plan
 from loom_ia.core.ports.journal import DriverLocks, Journal
 from loom_ia.core.ports.tools import ToolContext
 from loom_ia.core.state import RunState
+from loom_ia.core.state.references import unmarked
 from loom_ia.engine.log import SessionLog
 from loom_ia.engine.program import Approver, Program
 from loom_ia.testing.clock import ManualClock
@@ -299,9 +300,9 @@ def text_of(state: RunState) -> str:
 
 
 def results(request: ModelRequest) -> list[tuple[str, str]]:
-    """Give the results that a request shows, by call."""
+    """Give the results that a request shows, by call, without their ranks."""
     return [
-        (block.call_id, block.output.text)
+        (block.call_id, unmarked(block.output).text)
         for message in request.messages
         for block in message.blocks
         if block.type == "tool_result"

@@ -11,6 +11,9 @@ from loom_ia.agents.spec import (
     LlmSettings,
     MainRole,
     PythonTool,
+    RoleSpec,
+    Speaker,
+    SubagentRef,
     ToolReference,
 )
 
@@ -24,7 +27,10 @@ __all__ = [
     "LlmSettings",
     "MainRole",
     "PythonTool",
+    "RoleSpec",
+    "Speaker",
     "StateKeySpec",
     "StateSourceSpec",
+    "SubagentRef",
     "ToolReference",
 ]

@@ -14,6 +14,7 @@ from loom_ia.agents.session_state import StateKeySpec
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.budget import Budget, BudgetAction, SessionBudget
+from loom_ia.core.model.context import LastTurns, NamedContext, ToolResults
 from loom_ia.core.model.session_state import STATE_KEY
 from loom_ia.core.model.tooling import ApprovalMode, OnUnknown, SideEffects
 from loom_ia.core.prompts import Language
@@ -54,8 +55,8 @@ class LlmSettings(_Spec):
     params: JsonObject = Field(default_factory=dict, description="Merged over the model's own.")
 
 
-class MainRole(_Spec):
-    """The orchestrator: its model, and its prompt as a text or as a file of `prompts_dir`."""
+class Speaker(_Spec):
+    """Who speaks: its model, and its prompt as a text or as a file of `prompts_dir`."""
 
     model_config = ConfigDict(json_schema_extra=_ONE_PROMPT)
 
@@ -77,14 +78,6 @@ class MainRole(_Spec):
         description="The file of its system prompt, relative to `prompts_dir`.",
     )
     llm: LlmSettings = Field(default=LlmSettings(), description="What it asks of its model.")
-    context: tuple[MainContext, ...] = Field(
-        default=(),
-        strict=False,
-        description=(
-            "What is put at the end of each of its requests: `session_state`, the keys of `state` "
-            "that have a value."
-        ),
-    )
 
     @property
     def chain(self) -> tuple[str, ...]:
@@ -96,6 +89,19 @@ class MainRole(_Spec):
         if (self.system is None) == (self.system_file is None):
             raise PydanticCustomError("one_prompt", "give either system or system_file")
         return self
+
+
+class MainRole(Speaker):
+    """The orchestrator: its model, and its prompt as a text or as a file of `prompts_dir`."""
+
+    context: tuple[MainContext, ...] = Field(
+        default=(),
+        strict=False,
+        description=(
+            "What is put at the end of each of its requests: `session_state`, the keys of `state` "
+            "that have a value."
+        ),
+    )
 
     @model_validator(mode="after")
     def _context_once(self) -> Self:
@@ -248,6 +254,89 @@ ToolSpecs: TypeAlias = Annotated[
 ]
 
 
+def _kind_of_context(value: Any) -> str:
+    if isinstance(value, str):
+        return _NAMED
+    if isinstance(value, ToolResults | LastTurns):
+        return value.TAG
+    keys = tuple(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else ()
+    is_of_tools = any(key.startswith(("tool", "scope")) for key in keys)
+    return ToolResults.TAG if is_of_tools else LastTurns.TAG
+
+
+_NAMED: Final = "(name)"
+ContextSpecs: TypeAlias = Annotated[
+    Annotated[NamedContext, Tag(_NAMED)]
+    | Annotated[ToolResults, Tag(ToolResults.TAG)]
+    | Annotated[LastTurns, Tag(LastTurns.TAG)],
+    Discriminator(_kind_of_context),
+]
+
+
+class RoleSpec(Speaker):
+    """A specialist that the orchestrator calls as a tool: one call of a model, without tools.
+
+    It reads its arguments and the `context` that it declares, as `input_template` writes them or in
+    sections between tags. `timeout` bounds its work in seconds.
+    """
+
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9_-]{1,64}$",
+        description="The name under which the orchestrator calls it; each once in an agent.",
+    )
+    description: str = Field(
+        pattern=r"\S", description="What it does, for the orchestrator to know when to call it."
+    )
+    input_schema: JsonObject = Field(
+        default_factory=dict[str, Any],
+        description=(
+            "The JSON Schema of its arguments, of type object; others are refused unless it says "
+            "`additionalProperties`."
+        ),
+    )
+    input_template: str | None = Field(
+        default=None,
+        min_length=1,
+        description="What it reads, with `{{ args.name }}` and `{{ context.user_input }}`.",
+    )
+    context: tuple[ContextSpecs, ...] = Field(
+        default=(), strict=False, description="What it receives of the run that calls it."
+    )
+    terminal: bool = Field(
+        default=False,
+        description="Called alone, what it gives is the answer of the run, as it is.",
+    )
+    timeout: float | None = Field(default=None, gt=0, description="Seconds that it may take.")
+    output: AnswerSpec | None = Field(
+        default=None, description="The shape that what it gives is asked to have."
+    )
+
+
+class SubagentRef(_Spec):
+    """An agent that the orchestrator calls as a tool, in a run below its own."""
+
+    agent: str = Field(min_length=1, description="The name of the agent.")
+    name: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9_-]{1,64}$",
+        description="The name under which it is called; that of the agent without it.",
+    )
+    description: str | None = Field(
+        default=None, description="What the orchestrator reads of it; the agent's own without it."
+    )
+    budget_share: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="The part of what is left of the run's budget that one call may consume.",
+    )
+
+    @property
+    def called(self) -> str:
+        """The name under which the orchestrator calls it."""
+        return self.name or self.agent
+
+
 class AgentSpec(_Spec):
     """An agent. `timeout` bounds, in seconds, the time during which its runs are driven.
 
@@ -282,6 +371,17 @@ class AgentSpec(_Spec):
     language: Language | None = Field(default=None, description="Overrides the root's `language`.")
     tools: tuple[ToolSpecs, ...] = Field(
         default=(), strict=False, description="The tools that it may call, each once."
+    )
+    roles: tuple[RoleSpec, ...] = Field(
+        default=(), strict=False, description="The specialists that it may call."
+    )
+    subagents: tuple[SubagentRef, ...] = Field(
+        default=(), strict=False, description="The agents that it may call."
+    )
+    max_depth: int = Field(
+        default=1,
+        gt=0,
+        description="It calls its `subagents` while fewer agents than this are above it.",
     )
     state: dict[StateKeyName, StateKeySpec] = Field(
         default_factory=dict[str, StateKeySpec],

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from loom_ia.agents import AgentSpec, GraphTool, PythonTool
+from loom_ia.agents import AgentSpec, GraphTool, PythonTool, RoleSpec, Speaker, SubagentRef
 from loom_ia.assembly.backends import factory
 from loom_ia.assembly.graphs import Graphs
 from loom_ia.assembly.models import Models
 from loom_ia.assembly.session_state import state_rules
 from loom_ia.assembly.tools import configured, graph_tool
-from loom_ia.config.load import LoadedConfig
+from loom_ia.config.document import KeyPath
+from loom_ia.config.load import LoadedConfig, spoken_by
 from loom_ia.config.root import LoomConfig
 from loom_ia.core.errors import CallerError, ConfigError, Problem, UnknownAgent
 from loom_ia.core.model.budget import Budget
@@ -19,12 +20,15 @@ from loom_ia.core.ports.idempotency import IdempotencyStore
 from loom_ia.core.ports.journal import Journal
 from loom_ia.core.ports.models import ModelClient
 from loom_ia.core.ports.tools import Tool
+from loom_ia.core.template import Template
 from loom_ia.engine.breaker import Circuits
 from loom_ia.engine.program import Program
 from loom_ia.engine.values import JournalStore
 from loom_ia.graph.definition import GraphDefinition
 from loom_ia.graph.models import ChatModel, as_chat
 from loom_ia.tools.artifact_read import ARTIFACT_READ, ArtifactRead
+from loom_ia.tools.role import RoleTool
+from loom_ia.tools.subagent import SubagentTool
 
 
 class Host:
@@ -65,7 +69,8 @@ class Host:
         """Give every agent ready to be driven; raises `ConfigError` with all that is wrong."""
         if self._programs is None:
             self.warnings = self.loaded.check_references()
-            used = (model for agent in self.config.agents for model in agent.main.chain)
+            speakers = (who for agent in self.config.agents for who in (agent.main, *agent.roles))
+            used = (model for speaker in speakers for model in speaker.chain)
             problems = list(self.models.make(frozenset(used)))
             graphs = Graphs(self.loaded)
             known = graphs.all()
@@ -175,7 +180,19 @@ class Host:
                 template = "two tools of agent {agent} are called {name}"
                 problems.append(self.loaded.problem(path, template, agent=agent.name, name=name))
             tools[name] = tool
+        for path, name in self._delegated(position, agent):
+            if name in tools or name == ARTIFACT_READ:
+                template = "two tools of agent {agent} are called {name}"
+                problems.append(self.loaded.problem(path, template, agent=agent.name, name=name))
         return tools, problems
+
+    def _delegated(self, position: int, agent: AgentSpec) -> Iterator[tuple[KeyPath, str]]:
+        """Give the names of the roles and agents that an agent calls, and where they are."""
+        for index, role in enumerate(agent.roles):
+            yield ("agents", position, "roles", index, "name"), role.name
+        for index, below in enumerate(agent.subagents):
+            key = "name" if below.name else "agent"
+            yield ("agents", position, "subagents", index, key), below.called
 
     def _tool(self, reference: PythonTool | GraphTool, graphs: Graphs) -> Tool:
         """Give a tool of an agent, whatever its kind."""
@@ -202,21 +219,66 @@ class Host:
                     yield self.loaded.problem(path, template, tool=source.tool, known=known)
 
     def _params_of(self, position: int, agent: AgentSpec) -> Iterator[Problem]:
-        """Refuse the params of an agent that would replace what the engine writes."""
-        given = agent.main.llm.params
-        own = {key for model in agent.main.chain for key in self.models.own_keys(model)}
-        for key in sorted(own & given.keys()):
-            path = ("agents", position, "main", "llm", "params", key)
-            template = "{key} is written by the engine, and cannot be given in params"
-            yield self.loaded.problem(path, template, key=key)
+        """Refuse params, of an agent or a role, that would replace what the engine writes."""
+        speakers: list[tuple[KeyPath, Speaker]] = [(("main",), agent.main)]
+        speakers += [(("roles", rank), role) for rank, role in enumerate(agent.roles)]
+        for at, speaker in speakers:
+            own = {key for model in speaker.chain for key in self.models.own_keys(model)}
+            for key in sorted(own & speaker.llm.params.keys()):
+                path = ("agents", position, *at, "llm", "params", key)
+                template = "{key} is written by the engine, and cannot be given in params"
+                yield self.loaded.problem(path, template, key=key)
 
     def _program(self, agent: AgentSpec, tools: Mapping[str, Tool]) -> Program:
         reader = ArtifactRead(self.artifacts, self.loaded.language(agent))
-        plan = self._plan(agent, tools, reader)
+        below = {ref.called: self._subagent(agent, ref) for ref in agent.subagents}
+        roles = {role.name: self._role(agent, role) for role in agent.roles}
+        tools = {**tools, **below, **roles}
+        return self._bound(self._plan(agent, tools, reader), {**tools, ARTIFACT_READ: reader})
+
+    def _subagent(self, agent: AgentSpec, reference: SubagentRef) -> SubagentTool:
+        """Give the tool by which an agent calls another one."""
+        specs = (spec for spec in self.config.agents if spec.name == reference.agent)
+        said = next((spec.description for spec in specs), "")
+        return SubagentTool.of(
+            reference.called,
+            said if reference.description is None else reference.description,
+            lambda: self.agent(reference.agent),
+            share=reference.budget_share,
+            limits=agent.budget.over(self.config.budgets).run,
+        )
+
+    def _role(self, agent: AgentSpec, role: RoleSpec) -> RoleTool:
+        """Give the tool by which an agent calls one of its roles."""
+        key = spoken_by(agent, role.name)
+        model, *fallbacks = (self._facts(role, name) for name in role.chain)
+        plan = agent_plan(
+            name=agent.name,
+            model=model,
+            fallbacks=tuple(fallbacks),
+            system=self.loaded.prompts[key].render({}),
+            max_iterations=1,
+            timeout=role.timeout,
+            language=self.loaded.language(agent),
+            output_schema=self.loaded.schemas.get(key),
+        )
+        template = role.input_template
+        return RoleTool.of(
+            role.name,
+            role.description,
+            self._bound(plan, {}),
+            input_schema=role.input_schema,
+            context=role.context,
+            template=None if template is None else Template.parse(template),
+            terminal=role.terminal,
+        )
+
+    def _bound(self, plan: AgentPlan, tools: Mapping[str, Tool]) -> Program:
+        """Give a plan what it needs to be driven."""
         return Program(
             plan,
             {facts.id: self.models[facts.id] for facts in plan.chain},
-            {**tools, ARTIFACT_READ: reader},
+            tools,
             artifacts=self.artifacts,
             idempotency=self.idempotency,
             circuits=self._circuits,
@@ -225,29 +287,30 @@ class Host:
 
     def _plan(self, agent: AgentSpec, tools: Mapping[str, Tool], reader: ArtifactRead) -> AgentPlan:
         limits = agent.budget.over(self.config.budgets)
-        model, *fallbacks = (self._facts(agent, name) for name in agent.main.chain)
+        model, *fallbacks = (self._facts(agent.main, name) for name in agent.main.chain)
         return agent_plan(
             name=agent.name,
             model=model,
             fallbacks=tuple(fallbacks),
-            system=self.loaded.prompts[agent.name].render({}),
+            system=self.loaded.prompts[spoken_by(agent)].render({}),
             tools=tuple(tool.spec for tool in tools.values()),
             max_iterations=agent.max_iterations,
             timeout=agent.timeout,
             expires_in=agent.approval.expires_in,
             on_expiry=agent.approval.on_expiry,
             language=self.loaded.language(agent),
-            output_schema=self.loaded.schemas.get(agent.name),
+            output_schema=self.loaded.schemas.get(spoken_by(agent)),
             reader=reader.spec,
             budget=limits.run,
             on_exceed=limits.on_exceed or "stop",
             session_budget=limits.session.limits,
             state=state_rules(agent, self.config.sessions.state),
+            max_depth=agent.max_depth,
         )
 
-    def _facts(self, agent: AgentSpec, name: str) -> ModelFacts:
-        """Give a model as the decisions of an agent see it, with what the agent asks of it."""
-        spec, llm = self.models[name].spec, agent.main.llm
+    def _facts(self, speaker: Speaker, name: str) -> ModelFacts:
+        """Give a model as decisions see it, with what is asked of it by whoever speaks."""
+        spec, llm = self.models[name].spec, speaker.llm
         return ModelFacts(
             id=name,
             max_tokens=llm.max_tokens or spec.max_tokens,

@@ -30,7 +30,7 @@ UNAVAILABLE_KEYS: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
         ("execution", "tools"): _keys("validate_arguments"),
         ("telemetry",): _keys("redaction exporters"),
         ("telemetry", "capture"): _keys("exports"),
-        AGENT: _keys("expose judge stream_output roles subagents policies max_depth"),
+        AGENT: _keys("expose judge stream_output policies"),
         (*AGENT, "output"): _keys(
             "must_match must_not_match max_chars normalize repair on_failure fallback_message"
         ),

@@ -57,14 +57,20 @@ _NO_FOLDERS: Final[Mapping[str, str]] = MappingProxyType(
 _SUFFIXES: Final = frozenset({".yaml", ".yml"})
 
 
+def spoken_by(agent: AgentSpec, role: str = "") -> str:
+    """Give the name under which the prompt and the schema of an agent, or of a role, are kept."""
+    return f"{agent.name}/{role}" if role else agent.name
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
     """A sound configuration, and what was learnt while it was loaded.
 
-    `prompts` gives the system prompt of each agent by its name, and `schemas` the one of its
-    answers. `references` turns the names of Python objects into objects; its modules are imported
-    when it is first asked. `environ` is where secrets are, None for the process's own. `overrides`
-    are what the profile changed. `warnings` are what another profile would refuse.
+    `prompts` gives system prompts, by the name of the agent, or `agent/role` for one of its roles;
+    so does `schemas` for the shapes of answers. `references` turns the names of Python objects into
+    objects; its modules are imported when it is first asked. `environ` is where secrets are, None
+    for the process's own. `overrides` are what the profile changed. `warnings` are what another
+    profile would refuse.
     """
 
     config: LoomConfig
@@ -307,16 +313,16 @@ def _prepare(
         base_dir=written.base_dir,
         profile=written.profile,
         prompts={
-            specs[position].name: prompt.template
-            for position, prompt in project.prompts.items()
+            spoken_by(specs[position], role): prompt.template
+            for (position, role), prompt in project.prompts.items()
             if prompt.template
         },
         references=project.references,
         project=project,
         durable=durable,
         schemas={
-            specs[position].name: answer.schema
-            for position, answer in project.schemas.items()
+            spoken_by(specs[position], role): answer.schema
+            for (position, role), answer in project.schemas.items()
             if answer.schema is not None
         },
         environ=written.environ,

@@ -1,10 +1,11 @@
 """A configuration while it is checked: what was written, where, and which parts are sound."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
-from loom_ia.agents import AgentSpec
+from loom_ia.agents import AgentSpec, Speaker
 from loom_ia.config.document import KeyPath
 from loom_ia.config.places import Source
 from loom_ia.config.references import References
@@ -14,6 +15,9 @@ from loom_ia.core.json import JsonObject
 from loom_ia.core.template import Template
 from loom_ia.graph.spec import GraphSpec
 
+Spoken: TypeAlias = tuple[int, str]
+"""The position of an agent and the name of one of its roles, empty for the orchestrator."""
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenAgent:
@@ -22,6 +26,30 @@ class WrittenAgent:
     spec: AgentSpec
     source: Source
     broken: frozenset[str] = frozenset()
+
+    @property
+    def chains(self) -> "Iterator[WrittenChain]":
+        """Those of the agent who speak and are sound: the orchestrator, then each role."""
+        if "main" not in self.broken:
+            yield WrittenChain("", self.spec.main, ("main",))
+        for position, role in enumerate(self.spec.roles):
+            yield WrittenChain(role.name, role, ("roles", position))
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenChain:
+    """Somebody of an agent who speaks, and where that is written; `role` is empty for `main`."""
+
+    role: str
+    speaker: Speaker
+    path: KeyPath
+
+    @property
+    def models(self) -> Iterator[tuple[KeyPath, str]]:
+        """Each model of the chain, the one that leads first, and where it is named."""
+        yield (*self.path, "model"), self.speaker.model
+        for position, model in enumerate(self.speaker.fallbacks):
+            yield (*self.path, "fallbacks", position), model
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +63,9 @@ class WrittenGraph:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The system prompt of an agent; `template` is None when it has faults, told by `problems`.
+    """The system prompt of an agent, or of one of its roles.
+
+    `template` is None when it has faults, told by `problems`.
 
     `file` is the prompt's own file as it is shown, empty when the text stands at `path` of
     `source`.
@@ -79,8 +109,8 @@ class Project:
     references: References
     graphs: tuple[WrittenGraph, ...] = ()
     broken: frozenset[str] = frozenset()
-    prompts: Mapping[int, Prompt] = field(default_factory=dict[int, Prompt])
-    schemas: Mapping[int, AnswerSchema] = field(default_factory=dict[int, AnswerSchema])
+    prompts: Mapping[Spoken, Prompt] = field(default_factory=dict[Spoken, Prompt])
+    schemas: Mapping[Spoken, AnswerSchema] = field(default_factory=dict[Spoken, AnswerSchema])
 
     def graph(self, name: str) -> WrittenGraph | None:
         """Find a graph that is written, by its name."""

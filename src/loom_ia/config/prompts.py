@@ -8,17 +8,13 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from loom_ia.config.document import MAX_BYTES
 from loom_ia.config.files import read_bytes
 from loom_ia.config.places import reason
-from loom_ia.config.project import Prompt, WrittenAgent
+from loom_ia.config.project import Prompt, Spoken, WrittenAgent
 from loom_ia.core.errors import ConfigError
 from loom_ia.core.template import Template
-
-_SYSTEM: Final = ("main", "system")
-_SYSTEM_FILE: Final = ("main", "system_file")
 
 
 def read_prompts(
@@ -26,18 +22,19 @@ def read_prompts(
     base_dir: Path,
     prompts_dir: str | None,
     show: Callable[[Path], str],
-) -> dict[int, Prompt]:
-    """Read the prompt of each agent, by position in `agents`; without a folder, no file is read."""
-    prompts: dict[int, Prompt] = {}
+) -> dict[Spoken, Prompt]:
+    """Read the prompt of each agent and of its roles; without a folder, no file is read."""
+    prompts: dict[Spoken, Prompt] = {}
     for position, agent in enumerate(agents):
-        if "main" in agent.broken:
-            continue
-        main = agent.spec.main
-        if main.system is not None:
-            prompts[position] = _parsed(Prompt(agent.source, _SYSTEM), main.system)
-        elif main.system_file is not None and prompts_dir is not None:
-            prompt, folder = Prompt(agent.source, _SYSTEM_FILE), base_dir / prompts_dir
-            prompts[position] = _read(prompt, folder, main.system_file, base_dir, show)
+        for chain in agent.chains:
+            speaker, key = chain.speaker, (position, chain.role)
+            if speaker.system is not None:
+                prompt = Prompt(agent.source, (*chain.path, "system"))
+                prompts[key] = _parsed(prompt, speaker.system)
+            elif speaker.system_file is not None and prompts_dir is not None:
+                prompt = Prompt(agent.source, (*chain.path, "system_file"))
+                folder = base_dir / prompts_dir
+                prompts[key] = _read(prompt, folder, speaker.system_file, base_dir, show)
     return prompts
 
 

@@ -5,42 +5,49 @@ schema here, once: whoever takes it afterwards need not.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
+from loom_ia.agents import AnswerSpec
 from loom_ia.config.document import KeyPath, read_document
 from loom_ia.config.files import read_bytes
 from loom_ia.config.places import Show, reason
-from loom_ia.config.project import AnswerSchema, WrittenAgent
+from loom_ia.config.project import AnswerSchema, Spoken, WrittenAgent
 from loom_ia.core.json import JsonObject
-
-_SCHEMA: Final[KeyPath] = ("output", "schema")
-_FILE: Final[KeyPath] = ("output", "schema_file")
 
 
 def read_schemas(
     agents: Sequence[WrittenAgent], base_dir: Path, show: Show
-) -> dict[int, AnswerSchema]:
-    """Read the schema of each agent that has one, by position in `agents`."""
-    schemas: dict[int, AnswerSchema] = {}
+) -> dict[Spoken, AnswerSchema]:
+    """Read the schema of each agent, and of each of its roles, that has one."""
+    schemas: dict[Spoken, AnswerSchema] = {}
     for position, agent in enumerate(agents):
-        output = agent.spec.output
-        if output is None or "output" in agent.broken:
-            continue
-        if output.json_schema is not None:
-            schemas[position] = _checked(agent, _SCHEMA, output.json_schema)
-        elif output.schema_file is not None:
-            schemas[position] = _read(agent, base_dir, output.schema_file, show)
+        for role, output, at in _outputs(agent):
+            if output.json_schema is not None:
+                place = (*at, "schema")
+                schemas[position, role] = _checked(agent, place, output.json_schema)
+            elif output.schema_file is not None:
+                place = (*at, "schema_file")
+                schemas[position, role] = _read(agent, place, base_dir, output.schema_file, show)
     return schemas
 
 
-def _read(agent: WrittenAgent, base_dir: Path, name: str, show: Show) -> AnswerSchema:
+def _outputs(agent: WrittenAgent) -> Iterator[tuple[str, AnswerSpec, KeyPath]]:
+    if agent.spec.output is not None and "output" not in agent.broken:
+        yield "", agent.spec.output, ("output",)
+    for position, role in enumerate(agent.spec.roles):
+        if role.output is not None:
+            yield role.name, role.output, ("roles", position, "output")
+
+
+def _read(
+    agent: WrittenAgent, place: KeyPath, base_dir: Path, name: str, show: Show
+) -> AnswerSchema:
     path = Path(os.path.normpath(base_dir / name))
 
     def refused(template: str, **params: object) -> AnswerSchema:
         return AnswerSchema(
-            problems=(agent.source.problem(_FILE, template, file=show(path), **params),)
+            problems=(agent.source.problem(place, template, file=show(path), **params),)
         )
 
     if not path.is_relative_to(os.path.normpath(base_dir)):
@@ -54,7 +61,7 @@ def _read(agent: WrittenAgent, base_dir: Path, name: str, show: Show) -> AnswerS
     document = read_document(data, show(path))
     if document.problems:
         return AnswerSchema(problems=document.problems)
-    return _checked(agent, _FILE, document.value)
+    return _checked(agent, place, document.value)
 
 
 def _checked(agent: WrittenAgent, path: KeyPath, schema: JsonObject) -> AnswerSchema:

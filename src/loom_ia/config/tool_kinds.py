@@ -32,6 +32,37 @@ def declared(project: Project, reference: AnyTool) -> ToolSpec | None:
             assert_never(reference)
 
 
+def names_of_tools(project: Project, agent: WrittenAgent) -> tuple[str, ...] | None:
+    """Give the names that the model of an agent may call; None when one is not known."""
+    names: list[str] = []
+    for reference in agent.spec.tools:
+        match reference:
+            case PythonTool():
+                spec = declared(project, reference)
+                if spec is None:
+                    return None
+                names.append(spec.name)
+            case GraphTool():
+                if (name := _name_of_graph(project, reference)) is None:
+                    return None
+                names.append(name)
+            case _:
+                assert_never(reference)
+    names += (role.name for role in agent.spec.roles)
+    names += (below.called for below in agent.spec.subagents)
+    return tuple(names)
+
+
+def _name_of_graph(project: Project, reference: GraphTool) -> str | None:
+    if reference.name is not None or project.graph(reference.graph) is not None:
+        return reference.name or reference.graph
+    try:
+        value = project.references.find(reference.graph)
+    except ConfigError:
+        return None  # told by the check of references
+    return getattr(value, "name", None) if is_graph(value) else None
+
+
 def may_wait(project: Project, reference: AnyTool, *, resolved: bool) -> bool:
     """Whether a call of it may wait for a human, its `approval` aside.
 

@@ -6,7 +6,7 @@ No live object stands here.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from loom_ia.core.json import JsonObject, JsonValue, digest
 from loom_ia.core.model.budget import Budget, BudgetAction
@@ -21,8 +21,9 @@ from loom_ia.core.model.tooling import (
     ToolKind,
     ToolSpec,
     is_delegated,
+    takes_references,
 )
-from loom_ia.core.prompts import Language
+from loom_ia.core.prompts import Language, prompt_text
 
 Join: TypeAlias = Literal["all", "any"] | int
 """When a step that joins starts: once all branches are there, one, or so many."""
@@ -151,6 +152,14 @@ class ModelFacts:
         return replace(self, parts=MappingProxyType(parts))
 
 
+class RunShape(NamedTuple):
+    """What a run has that decides what its agent may call in it."""
+
+    has_offloaded: bool = False
+    has_image: bool = False
+    agents_above: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class AgentPlan:
     """An agent as its decisions see it. Build it with `agent_plan`, which adds the digests.
@@ -162,6 +171,8 @@ class AgentPlan:
     is what the answer is asked to fit, `state` the keys of the state of the session. `reviews` has
     the points where policies look, and the tools whose calls they look at, None for all.
     `part_digests` identify the parts of a request that the agent decides.
+
+    Agents below are offered while fewer than `max_depth` agents are above.
     """
 
     name: str
@@ -178,12 +189,16 @@ class AgentPlan:
     reader: ToolSpec | None = None
     budget: Budget = field(default_factory=Budget)
     on_exceed: BudgetAction = "stop"
+    max_depth: int = 1
     session_budget: Budget = field(default_factory=Budget)
     part_digests: Mapping[str, str] = field(default_factory=dict[str, str])
     digest: str = ""
     state: StateRules = NO_STATE
     reviews: Mapping[PolicyPoint, frozenset[str] | None] = field(
         default_factory=dict[PolicyPoint, "frozenset[str] | None"]
+    )
+    _shapes: "dict[RunShape, AgentPlan]" = field(
+        default_factory=dict["RunShape", "AgentPlan"], init=False, compare=False, repr=False
     )
 
     def is_reviewed(self, point: PolicyPoint, tool: str = "") -> bool:
@@ -192,6 +207,11 @@ class AgentPlan:
             return False
         tools = self.reviews[point]
         return tools is None or tool in tools
+
+    @property
+    def has_references(self) -> bool:
+        """Whether something is offered whose arguments may stand for results."""
+        return any(takes_references(tool.kind) for tool in self.tools.values())
 
     @property
     def model(self) -> str:
@@ -214,14 +234,30 @@ class AgentPlan:
         """Give what is known of a model of the chain; of the one that leads for any other."""
         return next((facts for facts in self.chain if facts.id == model), self.chain[0])
 
-    def at(self, *, has_offloaded: bool) -> "AgentPlan":
-        """Give the plan of a run that has, or has not, put a result away."""
-        reader = self.reader
-        if reader is None or not has_offloaded:
+    def at(self, shape: "RunShape") -> "AgentPlan":
+        """Give the plan of a run of that shape: what is offered in it, and what is said of it."""
+        if shape not in self._shapes:  # the same for each of its decisions
+            self._shapes[shape] = self._shaped(shape)
+        return self._shapes[shape]
+
+    def _shaped(self, shape: "RunShape") -> "AgentPlan":
+        tools = {name: spec for name, spec in self.tools.items() if self._is_offered(spec, shape)}
+        if self.reader is not None and shape.has_offloaded:
+            tools[self.reader.name] = self.reader
+        system, parts = self.system, dict(self.part_digests)
+        if any(takes_references(spec.kind) for spec in tools.values()):
+            note = prompt_text(self.language, "references")
+            system = "\n\n".join(filter(None, (system, note)))
+            parts["system"] = digest(system)[:16]
+        elif tools == self.tools:
             return self
-        tools = {**self.tools, reader.name: reader}
-        parts = {**self.part_digests, "tools": tools_digest(tools.values())}
-        return replace(self, tools=MappingProxyType(tools), part_digests=parts, reader=None)
+        parts["tools"] = tools_digest(tools.values())
+        return replace(self, system=system, tools=MappingProxyType(tools), part_digests=parts)
+
+    def _is_offered(self, tool: ToolSpec, shape: "RunShape") -> bool:
+        if tool.sees and not shape.has_image:
+            return False
+        return tool.kind != "subagent" or shape.agents_above < self.max_depth
 
 
 def successor_in(
@@ -262,6 +298,7 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
     reviews: Mapping[PolicyPoint, frozenset[str] | None] | None = None,
     checks: str = "",
     state: StateRules = NO_STATE,
+    max_depth: int = 1,
 ) -> AgentPlan:
     """Build a plan and the digests that identify it; `checks` is the digest of its policies."""
     first = model if isinstance(model, ModelFacts) else ModelFacts(model)
@@ -277,7 +314,7 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
         **parts,
         "fallbacks": [dict(facts.parts) for facts in chain[1:]],
         "declarations": digest([t.model_dump(mode="json") for t in tools]),
-        "limits": [max_iterations, timeout, expires_in, on_expiry, language],
+        "limits": [max_iterations, timeout, expires_in, on_expiry, language, max_depth],
         "budget": [(budget or Budget()).model_dump(mode="json"), on_exceed],
         "checks": checks,
     }
@@ -301,6 +338,7 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
         on_exceed=on_exceed,
         session_budget=session_budget or Budget(),
         reviews=MappingProxyType(dict(reviews or {})),
+        max_depth=max_depth,
         part_digests=MappingProxyType(parts),
         digest=digest(whole)[:16],
         state=state,

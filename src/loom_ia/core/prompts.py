@@ -60,6 +60,18 @@ TextName: TypeAlias = Literal[
     "state_no_room",
     "state_misfit",
     "state_missing",
+    "references",
+    "given_as_answer",
+    "call_alone",
+    "receives",
+    "call_first",
+    "unknown_reference",
+    "no_reference_yet",
+    "failed_reference",
+    "empty_reference",
+    "lost_reference",
+    "nothing_given",
+    "share_used_up",
 ]
 
 _EN: Final[dict[TextName, str]] = {
@@ -153,6 +165,28 @@ _EN: Final[dict[TextName, str]] = {
     "state_no_room": "[state] {key} was not kept: there is no room left ({detail} bytes in all).",
     "state_misfit": "[state] {key} was not kept: it does not fit its schema ({detail}).",
     "state_missing": "[state] {key} was not written: the result has nothing at {detail!r}.",
+    "references": (
+        "Each result bears its number, [result:N]. To hand a whole result to a specialist, give "
+        'the object {"$ref": "result:N"} as the value of an argument instead of copying it; '
+        'where a text is asked for, write it as the text "{\\"$ref\\": \\"result:N\\"}". Only '
+        "results that you have read already can be given so."
+    ),
+    "given_as_answer": "(This result was given to the user as the answer.)",
+    "call_alone": (
+        "Call it alone, with no other tool beside it: what it gives is then the answer to the "
+        "user, as it is."
+    ),
+    "receives": "It already receives, so do not repeat it: {parts}.",
+    "call_first": "{role} needs a result of {tools}, and there is none. Call {tools} first.",
+    "unknown_reference": (
+        "{argument}: there is no result {ref!r} (results: result:1 to result:{last})"
+    ),
+    "no_reference_yet": "{argument}: there is no result {ref!r} (there is no result to give yet)",
+    "failed_reference": "{argument}: {ref!r} is an error, which cannot be given",
+    "empty_reference": "{argument}: {ref!r} is empty, there is nothing to give",
+    "lost_reference": "{argument}: {ref!r} is no longer kept",
+    "nothing_given": "{role} gave nothing.",
+    "share_used_up": "There is nothing left of the budget for {name}; it was not called.",
 }
 
 _FR: Final[dict[TextName, str]] = {
@@ -257,6 +291,33 @@ _FR: Final[dict[TextName, str]] = {
         "[state] {key} n'a pas été gardé : la valeur n'entre pas dans son schéma ({detail})."
     ),
     "state_missing": "[state] {key} n'a pas été écrit : le résultat n'a rien à {detail!r}.",
+    "references": (
+        "Chaque résultat porte son numéro, [result:N]. Pour transmettre un résultat entier à un "
+        'spécialiste, donne l\'objet {"$ref": "result:N"} comme valeur d\'un argument au lieu de '
+        "le recopier ; là où un texte est attendu, écris-le comme le texte "
+        '"{\\"$ref\\": \\"result:N\\"}". Seuls les résultats que tu as déjà lus peuvent être '
+        "transmis ainsi."
+    ),
+    "given_as_answer": "(Ce résultat a été donné à l'utilisateur comme réponse.)",
+    "call_alone": (
+        "Appelle-le seul, sans aucun autre outil à côté : ce qu'il donne est alors la réponse à "
+        "l'utilisateur, telle quelle."
+    ),
+    "receives": "Il reçoit déjà, sans que tu aies à le répéter : {parts}.",
+    "call_first": (
+        "{role} a besoin d'un résultat de {tools}, et il n'y en a pas. Appelle d'abord {tools}."
+    ),
+    "unknown_reference": (
+        "{argument} : il n'y a pas de résultat {ref!r} (résultats : result:1 à result:{last})"
+    ),
+    "no_reference_yet": (
+        "{argument} : il n'y a pas de résultat {ref!r} (il n'y a encore aucun résultat à donner)"
+    ),
+    "failed_reference": "{argument} : {ref!r} est une erreur, qui ne peut pas être transmise",
+    "empty_reference": "{argument} : {ref!r} est vide, il n'y a rien à transmettre",
+    "lost_reference": "{argument} : {ref!r} n'est plus conservé",
+    "nothing_given": "{role} n'a rien donné.",
+    "share_used_up": "Il ne reste rien du budget pour {name} ; il n'a pas été appelé.",
 }
 
 TEXTS: Final = MappingProxyType({"en": MappingProxyType(_EN), "fr": MappingProxyType(_FR)})

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from loom_ia.core.decide import decide
+from loom_ia.core.decide.answer import answer_of
 from loom_ia.core.decide.closing import timed_out
 from loom_ia.core.decide.effects import (
     AskApprover,
@@ -24,7 +25,7 @@ from loom_ia.core.decide.effects import (
 from loom_ia.core.errors import InternalError
 from loom_ia.core.ids import RunId
 from loom_ia.core.model.sizes import Sizes
-from loom_ia.core.plan import Plan
+from loom_ia.core.plan import AgentPlan, Plan
 from loom_ia.core.state.run import RunState
 from loom_ia.core.state.session import RunView
 from loom_ia.engine.interrupt import Interrupt
@@ -144,13 +145,13 @@ class Drive:
     async def _perform(self, effect: Effect, plan: Plan) -> None:
         pen = self.context.pen
         deadline = None
-        if plan.timeout is not None and pen.run.answer is None:
+        if plan.timeout is not None and not _has_answer(pen.run, plan):
             driven = pen.run.driven(pen.log.clock.now()).total_seconds()
             deadline = plan.timeout - driven
         reason = await self.interrupt.run(
             lambda: self.performers.perform(effect, self.context), deadline=deadline
         )
-        if reason == "deadline" and pen.run.is_open and pen.run.answer is None:
+        if reason == "deadline" and pen.run.is_open and not _has_answer(pen.run, plan):
             if pen.run.flow is None:
                 pen.stage(timed_out(pen.run, plan.timeout))
             else:
@@ -165,6 +166,11 @@ class Drive:
         run = context.run
         running = tuple(c for c in run.table if c.output is None and c.launched_in == run.drive_id)
         await stop_steps(StopSteps(running), context)
+
+
+def _has_answer(run: RunState, plan: Plan) -> bool:
+    """Whether only what follows from an answer is left, for which there is always time."""
+    return isinstance(plan, AgentPlan) and answer_of(run, plan) is not None
 
 
 def _must_flush(effect: Effect) -> bool:

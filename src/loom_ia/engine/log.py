@@ -438,7 +438,7 @@ def draft_of(payload: Payload, run: RunState, clock: Clock) -> Draft:
         span_id=span,
         parent_span_id=parent,
         agent=header.agent,
-        role=payload.role(run),
+        role=payload.speaker(run),
         payload=payload,
     )
 

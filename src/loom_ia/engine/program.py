@@ -184,6 +184,15 @@ class StepWork(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who opens a run: its own run, those of its session, and where its files are, if anywhere."""
+
+    run: RunState
+    session: SessionState
+    artifacts: ArtifactStore | None = None
+
+
 class Delegate(Protocol):
     """What a call opens: another run, and what its end is worth to the caller."""
 
@@ -192,9 +201,7 @@ class Delegate(Protocol):
         """What drives the run that is opened."""
         ...
 
-    async def opening(
-        self, call: Call, caller: RunState
-    ) -> "tuple[RunStarted, tuple[Payload, ...]]":
+    async def opening(self, call: Call, caller: Caller) -> "tuple[RunStarted, tuple[Payload, ...]]":
         """Give the first facts of the run; raises what fails the call."""
         ...
 

@@ -22,6 +22,7 @@ from loom_ia.core.state.session import SessionState
 from loom_ia.engine.opening import agent_opening
 from loom_ia.engine.program import (
     AnyProgram,
+    Caller,
     Done,
     Fault,
     GraphProgram,
@@ -98,22 +99,22 @@ class _GraphBelow:
     def bubbles(self) -> bool:
         return self._child.on_yield == "bubble"
 
-    async def opening(self, call: Call, caller: RunState) -> tuple[RunStarted, tuple[Payload, ...]]:
+    async def opening(self, call: Call, caller: Caller) -> tuple[RunStarted, tuple[Payload, ...]]:
         child = self._child.graph
-        if caller.header.depth >= MAX_DEPTH:
+        if caller.run.header.depth >= MAX_DEPTH:
             raise errors.InvalidGraph(
                 "graph {graph!r} would be run {depth} graphs below the first one, and {most} is "
                 "the most: end what calls itself earlier, or write it as a loop of steps",
                 graph=child.name,
-                depth=caller.header.depth + 1,
+                depth=caller.run.header.depth + 1,
                 most=MAX_DEPTH,
             )
         child.require_valid()
-        flow = caller.flow or Flow({}, {})
+        flow = caller.run.flow or Flow({}, {})
         line = flow.lines[path_of(call.call_id)]
         view = self._bindings.graph.state_type.view(line.values, line.extra)
         started = started_facts(child, self._program, await self._input(view))
-        await self._runs.begin(f"{caller.run_id}/{call.call_id}", started.input)
+        await self._runs.begin(f"{caller.run.run_id}/{call.call_id}", started.input)
         return started, ()
 
     async def driven(
@@ -249,8 +250,8 @@ class _AgentBelow:
         except _TimeLimit as late:
             return _tried_again(late.fault, self._step, call)
 
-    async def opening(self, call: Call, caller: RunState) -> tuple[RunStarted, tuple[Payload, ...]]:
-        flow = caller.flow or Flow({}, {})
+    async def opening(self, call: Call, caller: Caller) -> tuple[RunStarted, tuple[Payload, ...]]:
+        flow = caller.run.flow or Flow({}, {})
         line = flow.lines[path_of(call.call_id)]
         ask = self._child.ask
         if callable(ask):

@@ -17,7 +17,7 @@ from loom_ia.core.ports.tools import ToolContext
 from loom_ia.core.state.calls import Call
 from loom_ia.core.state.run import Completed, Failed, RunState
 from loom_ia.core.state.session import SessionState
-from loom_ia.engine.program import AnyProgram, Fault, GraphProgram
+from loom_ia.engine.program import AnyProgram, Caller, Fault, GraphProgram
 from loom_ia.graph.compiled import program_of
 from loom_ia.graph.definition import GraphDefinition
 from loom_ia.graph.delegates import started_facts
@@ -87,11 +87,11 @@ class GraphTool:
             return str(error)
         return None
 
-    async def opening(self, call: Call, caller: RunState) -> tuple[RunStarted, tuple[Payload, ...]]:
+    async def opening(self, call: Call, caller: Caller) -> tuple[RunStarted, tuple[Payload, ...]]:
         """Give the first facts of the run below."""
         program = cast("GraphProgram", self.program)
         started = started_facts(self.graph, program, call.arguments)
-        await self._below().begin(f"{caller.run_id}/{call.call_id}", started.input)
+        await self._below().begin(f"{caller.run.run_id}/{call.call_id}", started.input)
         return started, ()
 
     async def driven(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from loom_ia.config.load import LoadedConfig
     from loom_ia.config.overrides import Override
     from loom_ia.core.errors import Problem
+    from loom_ia.core.model.tooling import ToolSpec
 
 _LONGEST_VALUE: Final = 60
 
@@ -49,15 +50,13 @@ def _show(desk: "Desk", path: str) -> None:
         show(printable("  " + said))
     for name, program in desk.programs.items():
         kinds = [tool.kind for tool in program.plan.tools.values()]
-        graphs = kinds.count("graph")
         said = _(
             "{agent} : model {model}, {count} Python tool(s)",
             agent=name,
             model=" → ".join(facts.id for facts in program.plan.chain),
-            count=len(kinds) - graphs,
+            count=kinds.count("python"),
         )
-        more = ", " + _("{count} graph(s)", count=graphs) if graphs else ""
-        show("  " + said + more)
+        show(printable("  " + ", ".join((said, *_delegated(program.plan.tools.values())))))
     show()
     warnings = [*_said(desk.warnings), *_without_agent(desk)]
     for line in warnings:
@@ -65,10 +64,26 @@ def _show(desk: "Desk", path: str) -> None:
     show(_conclusion(len(desk.programs), len(desk.graphs), len(warnings)))
 
 
+def _delegated(tools: "Iterable[ToolSpec]") -> "Iterator[str]":
+    """Say what an agent calls besides tools, kind by kind."""
+    names: dict[str, list[str]] = {}
+    for tool in tools:
+        names.setdefault(tool.kind, []).append(tool.name)
+    if graphs := names.get("graph"):
+        yield _("{count} graph(s)", count=len(graphs))
+    if roles := names.get("role"):
+        yield _("{count} role(s) ({names})", count=len(roles), names=", ".join(roles))
+    if agents := names.get("subagent"):
+        yield _("{count} sub-agent(s) ({names})", count=len(agents), names=", ".join(agents))
+
+
 def _rows(desk: "Desk", path: str) -> "Iterator[tuple[str, str]]":
     """Give what was understood, part by part; what was neither written nor found has no row."""
+    from loom_ia.core.model.tooling import takes_references
+
     config, programs = desk.config, desk.programs
-    tools = dict.fromkeys(name for program in programs.values() for name in program.plan.tools)
+    specs = (spec for program in programs.values() for spec in program.plan.tools.values())
+    tools = dict.fromkeys(spec.name for spec in specs if not takes_references(spec.kind))
     events, files = config.storage.events, config.storage.artifacts
     logging = config.telemetry.logging
     yield _("Config"), path

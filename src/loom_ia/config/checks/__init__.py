@@ -19,9 +19,11 @@ from loom_ia.config.checks.models import check_cache_prices, check_keys, check_m
 from loom_ia.config.checks.names import check_names
 from loom_ia.config.checks.prompts import check_prompts
 from loom_ia.config.checks.references import check_references
+from loom_ia.config.checks.roles import check_roles, check_tool_results
 from loom_ia.config.checks.schemas import check_schemas
 from loom_ia.config.checks.state import check_state
 from loom_ia.config.checks.storage import check_storage
+from loom_ia.config.checks.subagents import check_subagents
 from loom_ia.config.checks.tools import check_tools
 from loom_ia.config.checks.used_models import check_used_models
 from loom_ia.config.project import Project
@@ -39,6 +41,8 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_state,
     check_storage,
     check_tools,
+    check_roles,
+    check_subagents,
     check_graphs,
     check_cycles,
 )
@@ -46,6 +50,7 @@ CHECKS: Final[tuple[Check, ...]] = (
 CHECKS_OF_TOOLS: Final[tuple[Check, ...]] = (
     check_references,
     check_idempotency,
+    check_tool_results,
     check_cycles_in_python,
 )
 

@@ -14,8 +14,7 @@ def check_budgets(project: Project) -> Iterator[Problem]:
         limits = agent.spec.budget.over(project.root.budgets)
         if limits.run.max_cost is None:
             continue
-        for position, model in enumerate(agent.spec.main.chain):
+        for path, model in (named for chain in agent.chains for named in chain.models):
             if model in known and model not in priced:
-                path = ("main", "fallbacks", position - 1) if position else ("main", "model")
                 template = "max_cost limits nothing: {model} has no pricing (add it to the model)"
                 yield agent.source.problem(path, template, model=model)

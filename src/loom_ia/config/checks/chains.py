@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from loom_ia.config.project import Project, WrittenAgent
+from loom_ia.config.project import Project, WrittenAgent, WrittenChain
 from loom_ia.core.errors import Problem
 from loom_ia.core.model.models import ModelSpec
 
@@ -11,17 +11,17 @@ def check_chains(project: Project) -> Iterator[Problem]:
     """Refuse a model twice in a chain, and one that cannot do what its agent needs."""
     specs = _sound(project)
     for agent in project.agents:
-        if "main" in agent.broken:
-            continue
-        seen: set[str] = set()
-        for position, model in enumerate(agent.spec.main.chain):
-            path = _path(position)
-            if model in seen:
-                template = "the model {model} is already in this chain (name each once)"
-                yield agent.source.problem(path, template, model=model)
-            seen.add(model)
-            spec = specs.get(model)
-            if spec is not None and agent.spec.tools and not spec.capabilities.tools:
+        calls = agent.spec.tools or agent.spec.roles or agent.spec.subagents
+        for chain in agent.chains:
+            seen: set[str] = set()
+            for path, model in chain.models:
+                if model in seen:
+                    template = "the model {model} is already in this chain (name each once)"
+                    yield agent.source.problem(path, template, model=model)
+                seen.add(model)
+                spec = specs.get(model)
+                if spec is None or chain.role or not calls or spec.capabilities.tools:
+                    continue
                 template = "{agent} has tools, and {model} calls none (capabilities.tools: false)"
                 yield agent.source.problem(path, template, agent=agent.spec.name, model=model)
 
@@ -30,28 +30,25 @@ def check_windows(project: Project) -> Iterator[Problem]:
     """Tell of a fallback whose window is smaller: a long conversation would not fit in it."""
     specs = _sound(project)
     for agent in project.agents:
-        if "main" in agent.broken:
-            continue
-        yield from _windows(agent, specs)
+        for chain in agent.chains:
+            yield from _windows(agent, chain, specs)
 
 
-def _windows(agent: WrittenAgent, specs: dict[str, ModelSpec]) -> Iterator[Problem]:
-    first, *others = agent.spec.main.chain
+def _windows(
+    agent: WrittenAgent, chain: WrittenChain, specs: dict[str, ModelSpec]
+) -> Iterator[Problem]:
+    (_, first), *others = chain.models
     window = _window(specs, first)
-    for position, model in enumerate(others, 1):
+    for path, model in others:
         smaller = _window(specs, model)
         if window is not None and smaller is not None and smaller < window:
             template = "{model} holds {smaller} tokens, and {first} {window}: it may not take over"
             params = {"model": model, "smaller": smaller, "first": first, "window": window}
-            yield agent.source.problem(_path(position), template, **params)
+            yield agent.source.problem(path, template, **params)
 
 
 def _window(specs: dict[str, ModelSpec], model: str) -> int | None:
     return specs[model].capabilities.context_window if model in specs else None
-
-
-def _path(position: int) -> tuple[str | int, ...]:
-    return ("main", "fallbacks", position - 1) if position else ("main", "model")
 
 
 def _sound(project: Project) -> dict[str, ModelSpec]:

@@ -1,4 +1,4 @@
-"""No run opens itself again: agents call graphs, whose steps run agents and other graphs."""
+"""No run opens itself again: agents call agents and graphs, whose steps do so, too."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -86,6 +86,9 @@ def _written(project: Project, *, resolved: bool) -> _Calls:
             if isinstance(tool, GraphTool):
                 path = ("tools", position, "graph")
                 own += _to_graph(project, tool.graph, agent.source, path, resolved=resolved)
+        for position, below in enumerate(agent.spec.subagents):
+            to = Node("agent", below.agent)
+            own.append(_Call(to, agent.source, ("subagents", position, "agent")))
     for graph in project.graphs:
         own = calls.setdefault(Node("graph", graph.spec.name), [])
         for name, step in graph.spec.steps.items():

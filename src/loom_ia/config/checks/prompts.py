@@ -14,7 +14,7 @@ _UNKNOWN: Final = (
 
 def check_prompts(project: Project) -> Iterator[Problem]:
     """Refuse an unreadable prompt, and one that asks for a variable nobody gives."""
-    for position, prompt in project.prompts.items():
+    for (position, _), prompt in project.prompts.items():
         yield from prompt.problems
         for variable in prompt.template.variables if prompt.template else ():
             agent = project.agents[position].spec.name

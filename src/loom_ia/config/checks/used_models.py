@@ -11,12 +11,9 @@ def check_used_models(project: Project) -> Iterator[Problem]:
     if "models" in project.broken and not project.model_ids:
         return
     for agent in project.agents:
-        if "main" in agent.broken:
-            continue
-        for position, model in enumerate(agent.spec.main.chain):
+        for path, model in (named for chain in agent.chains for named in chain.models):
             if model in project.model_ids:
                 continue
-            path = ("main", "fallbacks", position - 1) if position else ("main", "model")
             if project.model_ids:
                 known = ", ".join(project.model_ids)
                 template = "unknown model {model} (declared models: {known})"

@@ -19,11 +19,12 @@ from loom_ia.core.events.run import StepStarted
 from loom_ia.core.events.tool import ToolCalled, ToolCompleted
 from loom_ia.core.model.chunks import INVALID_ARGUMENTS
 from loom_ia.core.model.content import ToolOutput
-from loom_ia.core.model.tooling import arguments_digest, is_delegated
+from loom_ia.core.model.tooling import arguments_digest, is_delegated, takes_references
 from loom_ia.core.plan import AgentPlan, CallFacts, CallsPlan
 from loom_ia.core.prompts import prompt_text
 from loom_ia.core.spans import span
 from loom_ia.core.state.calls import Call, Expired, Granted, QuestionKind, Rejected
+from loom_ia.core.state.references import references_in
 from loom_ia.core.state.run import RunState
 from loom_ia.core.state.session import RunView, is_held
 
@@ -236,6 +237,7 @@ def _settle(call: Call, text: str, *, unknown: bool = False) -> ToolCompleted:
 def launch(call: Call, run: RunState, plan: CallsPlan) -> ToolCalled:
     """Say that a call is launched, and which run it opens if it is delegated."""
     kind = plan.tools[call.name].kind
+    refs = references_in(call.arguments) if takes_references(kind) else ()
     return ToolCalled.trusted(
         call_id=call.call_id,
         tool_name=call.name,
@@ -244,6 +246,7 @@ def launch(call: Call, run: RunState, plan: CallsPlan) -> ToolCalled:
         resumed=call.launches > 0,
         attempt=call.attempt if call.attempt > 1 else 0,
         child_run_id=f"{run.run_id}/{call.call_id}" if is_delegated(kind) else "",
+        refs=refs,
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from loom_ia.core.events.budget import BudgetExceeded
-from loom_ia.core.model.budget import Budget, Excess
+from loom_ia.core.model.budget import Budget, BudgetAction, Excess
 from loom_ia.core.plan import AgentPlan, CallsPlan
 from loom_ia.core.prompts import prompt_text
 from loom_ia.core.state.run import Spent
@@ -15,11 +15,22 @@ def reached(view: RunView, plan: AgentPlan) -> tuple[Excess, ...]:
 
     Those of its session are its own when no run opened it.
     """
-    own = tuple(_over(plan.budget, view.spent))
+    own = tuple(_over(_own(view, plan), view.spent))
     if view.run.header.parent_run_id is not None or plan.session_budget.is_empty:
         return own
     of_session = _over(plan.session_budget, view.session_spent)
     return (*own, *(excess._replace(scope="session") for excess in of_session))
+
+
+def _own(view: RunView, plan: AgentPlan) -> Budget:
+    """Give the limits of a run: a share of those above, or the limits of its agent."""
+    header = view.run.header
+    return header.budget if header.budget_share and header.budget else plan.budget
+
+
+def _action(view: RunView, plan: AgentPlan) -> BudgetAction:
+    """Tell what a limit does: that of a share is never only a warning."""
+    return "stop" if view.run.header.budget_share else plan.on_exceed
 
 
 def reached_above(view: RunView) -> Excess | None:
@@ -39,7 +50,7 @@ def must_stop(view: RunView, plan: AgentPlan) -> bool:
 
 def nothing_left(view: RunView, plan: AgentPlan) -> Excess | None:
     """Give a limit that is reached, its own or above it, so that no run below may begin."""
-    own = reached(view, plan) if plan.on_exceed == "stop" else ()
+    own = reached(view, plan) if _action(view, plan) == "stop" else ()
     return own[0] if own else reached_above(view)
 
 
@@ -77,7 +88,7 @@ def told(view: RunView, plan: AgentPlan) -> tuple[BudgetExceeded, ...]:
             limit=excess.limit,
             value=excess.value,
             spent=excess.spent,
-            action=plan.on_exceed,
+            action=_action(view, plan),
         )
         for excess in reached(view, plan)
         if excess.key not in view.run.exceeded

@@ -6,6 +6,7 @@ no look. What follows from a decision is drawn here and nowhere else, from the f
 
 from datetime import datetime
 
+from loom_ia.core.decide.answer import answer_of
 from loom_ia.core.decide.closing import close_step, failed
 from loom_ia.core.decide.effects import Review
 from loom_ia.core.events.envelope import Payload
@@ -24,13 +25,20 @@ from loom_ia.core.state.run import RunState
 
 def due_review(run: RunState, plan: AgentPlan) -> Review | None:
     """Give the look that what the model just said is due, None when it had all of them."""
-    if run.answer is None and not run.table:
+    answer = answer_of(run, plan)
+    if answer is None and not run.table:
         return None
-    points = (PolicyPoint.AFTER_MODEL, PolicyPoint.ON_OUTPUT)
-    for point in points if run.answer is not None else points[:1]:
-        if plan.is_reviewed(point) and point not in run.checks.passed:
-            return Review(point)
-    return None
+    if _is_due(PolicyPoint.AFTER_MODEL, run, plan):
+        return Review(PolicyPoint.AFTER_MODEL)
+    if answer is None:
+        return None
+    if run.answer is None and (review := results_review(run, plan)) is not None:
+        return review  # of a terminal tool, whose result is looked at before the answer
+    return Review(PolicyPoint.ON_OUTPUT) if _is_due(PolicyPoint.ON_OUTPUT, run, plan) else None
+
+
+def _is_due(point: PolicyPoint, run: RunState, plan: AgentPlan) -> bool:
+    return plan.is_reviewed(point) and point not in run.checks.passed
 
 
 def calls_review(run: RunState, plan: AgentPlan) -> Review | None:

@@ -87,10 +87,9 @@ class Payload(Value):
         """Give the values by which the event can be searched."""
         return {}
 
-    def role(self, run: RunState) -> str | None:
+    def speaker(self, run: RunState) -> str | None:
         """Tell whose words they are, in `run`; only facts about calls of models say so."""
-        del run
-        return self.ROLE
+        return (run.header.role or self.ROLE) if self.ROLE else None
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
         """Give what `run` is once this happened."""

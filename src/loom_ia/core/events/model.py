@@ -52,8 +52,8 @@ class _OfModel(Payload):
         }
         return {**facets, "judge": self.judge} if self.judge else facets
 
-    def role(self, run: RunState) -> str | None:
-        return judge_slot(self.judge) if self.judge else super().role(run)
+    def speaker(self, run: RunState) -> str | None:
+        return judge_slot(self.judge) if self.judge else super().speaker(run)
 
 
 class ModelResponded(_OfModel):
@@ -164,8 +164,8 @@ class ModelFellBack(Payload):
     reason: FallbackReason
     error: str
 
-    def role(self, run: RunState) -> str | None:
-        return super().role(run) if self.slot == "main" else self.slot
+    def speaker(self, run: RunState) -> str | None:
+        return super().speaker(run) if self.slot == "main" else self.slot
 
     @property
     def status(self) -> EventStatus:

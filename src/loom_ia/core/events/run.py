@@ -43,6 +43,9 @@ class RunStarted(Payload):
 
     `state` is what the caller writes in the state of the session, null to erase; `state_keys` are
     the keys that the agent reads of it, each with its default, null without one.
+
+    The run of a role says which one it is, and the `model` that takes over in it from the start. A
+    run that may consume a share of what was left to the one above has it in `budget_share`.
     """
 
     TYPE = "run.started"
@@ -72,6 +75,9 @@ class RunStarted(Payload):
     earlier: int = sparse(0)
     state: dict[str, JsonValue] = sparse({})
     state_keys: dict[str, JsonValue] = sparse({})
+    role: str = sparse("")
+    model: str = sparse("")
+    budget_share: float | None = sparse(None)
 
     def facets(self) -> dict[str, Facet]:
         facets: dict[str, Facet] = {"kind": self.kind}
@@ -84,6 +90,7 @@ class RunStarted(Payload):
             flow = flow.with_line(flow.main.but(stage="done"))
         return RunState(
             flow=flow,
+            models=(("main", self.model),) if self.model else (),
             header=Header(
                 run_id=fact.run_id,
                 tenant_id=fact.tenant_id,
@@ -106,6 +113,8 @@ class RunStarted(Payload):
                 parts=self.parts,
                 state=self.state,
                 state_keys=self.state_keys,
+                role=self.role,
+                budget_share=self.budget_share,
             ),
         )
 
@@ -141,7 +150,8 @@ class StepStarted(Payload):
     """An effect is about to happen: a model call, or a batch of tool calls.
 
     `reserve` is the most that the call of a model may consume, kept aside until its end so that
-    runs beside each other do not pass a limit together; absent where no limit binds them.
+    runs beside each other do not pass a limit together; absent where no limit binds them. When
+    `numbered`, the results that the model is about to read bear their rank in the run.
     """
 
     TYPE = "step.started"
@@ -151,13 +161,19 @@ class StepStarted(Payload):
     step_no: int
     effect: StepEffect
     reserve: Reserve | None = sparse(None)
+    numbered: bool = sparse(False)
 
     def facets(self) -> dict[str, Facet]:
         return {"effect": self.effect}
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
         return run.step_started(
-            self.step_no, self.effect, fact.span_id, fact.ts, reserve=self.reserve
+            self.step_no,
+            self.effect,
+            fact.span_id,
+            fact.ts,
+            reserve=self.reserve,
+            numbered=self.numbered,
         )
 
 

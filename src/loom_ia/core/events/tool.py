@@ -26,7 +26,8 @@ class ToolCalled(Payload):
     """A call is launched with these arguments; `resumed` when it was launched before.
 
     Written before the tool starts, so that a crash never hides a call. A call that is delegated
-    names the run that it opens. Of a step of a graph, `tool_name` is the step, the id ends in its
+    names the run that it opens, and lists in `refs` the results that its arguments stand for. Of a
+    step of a graph, `tool_name` is the step, the id ends in its
     occurrence, and `attempt` counts what is tried again.
     """
 
@@ -42,6 +43,7 @@ class ToolCalled(Payload):
     resumed: bool = sparse(False)
     attempt: int = sparse(0)
     child_run_id: RunId = sparse("")
+    refs: tuple[str, ...] = sparse(())
 
     def facets(self) -> dict[str, Facet]:
         return {"tool_name": self.tool_name, "tool_kind": self.tool_kind}

@@ -51,6 +51,33 @@ class Budget(Value):
         said = {name: getattr(self, name) for name in self.model_fields_set}
         return general.model_copy(update=said)
 
+    def left(self, *, cost: float, tokens: int, calls: int) -> "Budget | None":
+        """Give what remains of these limits once so much is spent; None when one is used up."""
+        if any(self.reached(cost=cost, tokens=tokens, calls=calls)):
+            return None
+        return self.model_copy(
+            update={
+                "max_cost": None if self.max_cost is None else self.max_cost - cost,
+                "max_tokens": None if self.max_tokens is None else self.max_tokens - tokens,
+                "max_calls": None if self.max_calls is None else self.max_calls - calls,
+            }
+        )
+
+    def share(self, part: float) -> "Budget":
+        """Give a part, from 0 to 1, of each limit: at least one token, and one call."""
+        cost, tokens, calls = self.max_cost, self.max_tokens, self.max_calls
+        return Budget(
+            max_cost=None if cost is None else cost * part,
+            max_tokens=None if tokens is None else max(int(tokens * part), 1),
+            max_calls=None if calls is None else max(int(calls * part), 1),
+            max_steps=self.max_steps,
+        )
+
+    def within(self, other: "Budget") -> "Budget":
+        """Give the narrower of each limit."""
+        narrow = {name: _narrower(getattr(self, name), limit) for name, limit in other}
+        return self.model_copy(update=narrow)
+
     def reached(self, *, cost: float, tokens: int, calls: int) -> Iterator[Excess]:
         """Give the limits that are reached by what was spent."""
         if self.max_cost is not None and cost >= self.max_cost:
@@ -107,3 +134,9 @@ class Reserve(Value):
     tokens: int = sparse(0)
     calls: int = 1
     unbounded: bool = sparse(False)
+
+
+def _narrower(one: float | None, other: float | None) -> float | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)

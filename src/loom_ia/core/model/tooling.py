@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 from pydantic import Field
 
 from loom_ia.core.json import JsonObject, digest
-from loom_ia.core.model.base import Value
+from loom_ia.core.model.base import Value, sparse
 
 SideEffects: TypeAlias = Literal["none", "reversible", "irreversible"]
 ApprovalMode: TypeAlias = Literal["never", "always", "policy"]
@@ -14,12 +14,17 @@ OnUnknown: TypeAlias = Literal["error", "pause"]
 ExpiryAction: TypeAlias = Literal["deny", "fail"]
 Remembers: TypeAlias = Literal["nothing", "call", "key"]
 Reconciled: TypeAlias = Literal["done", "not_done", "unknown"]
-ToolKind: TypeAlias = Literal["python", "builtin", "step", "graph", "subagent"]
+ToolKind: TypeAlias = Literal["python", "builtin", "step", "graph", "role", "subagent"]
 
 
 def is_delegated(kind: ToolKind) -> bool:
     """Whether a call of this kind is a run of its own."""
-    return kind in ("graph", "subagent")
+    return kind in ("graph", "role", "subagent")
+
+
+def takes_references(kind: ToolKind) -> bool:
+    """Whether arguments of such a call may stand for results of earlier calls."""
+    return kind in ("role", "subagent")
 
 
 class ToolSpec(Value):
@@ -34,6 +39,9 @@ class ToolSpec(Value):
     that all runs share. A tool that remembers is asked, by another launch, what became of a call
     that was interrupted, and acts again only when that is known to be right. `reconciles` says that
     it can ask the outside world whether an effect happened whose end nobody saw.
+
+    A `terminal` tool that is called alone and succeeds gives the answer of the run. One that `sees`
+    is only offered in a run that was given an image.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
@@ -48,6 +56,8 @@ class ToolSpec(Value):
     on_unknown: OnUnknown = "error"
     offload_over: int | None = Field(default=50_000, gt=0)
     timeout: float | None = Field(default=30.0, gt=0)
+    terminal: bool = sparse(False)
+    sees: bool = sparse(False)
 
     @property
     def may_run_again(self) -> bool:

@@ -6,7 +6,7 @@ question is only noted here, as a ruling; the next decision of the run draws wha
 
 from loom_ia.core.ids import CallId
 from loom_ia.core.json import JsonObject, JsonValue
-from loom_ia.core.model.content import ToolOutput
+from loom_ia.core.model.content import ArtifactBlock, TextBlock, ToolOutput
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.policy import DecisionKind, PolicyPoint, RequestChange, Verdict
 from loom_ia.core.state.calls import Hold
@@ -72,8 +72,10 @@ def held(run: RunState, call_id: CallId, hold: Hold) -> RunState:
 
 def answer_replaced(run: RunState, output: Message) -> RunState:
     """Put something else in the place of the answer; later turns read that."""
-    if run.answer is None:
-        return run
+    if run.answer is None:  # that of a terminal tool
+        blocks = tuple(b for b in output.blocks if isinstance(b, TextBlock | ArtifactBlock))
+        said = ToolOutput(blocks=blocks)
+        return run.but(table=tuple(c.but(output=said) if c.is_settled else c for c in run.table))
     return run.but(answer=output, conversation=run.conversation.with_last(output))
 
 

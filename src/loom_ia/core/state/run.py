@@ -39,6 +39,7 @@ from loom_ia.core.state.conversation import Conversation
 from loom_ia.core.state.flow import Flow
 from loom_ia.core.state.frozen import Evolving
 from loom_ia.core.state.kept import NOTHING_KEPT, KeptValues, by_calls, over
+from loom_ia.core.state.references import mark_of
 
 
 class Status(StrEnum):
@@ -75,9 +76,10 @@ class Header:
 
     `budget` has the limits that bind the runs below it too, `session_budget` those of its session.
     `origin` is the run and the place that a fork came from, `earlier` how many steps its source had
-    ended there. `parts` are what the digest of its graph covers. `state` is
-    what its caller wrote in the state of the session, and `state_keys` are the keys that its agent
-    reads, each with its default.
+    ended there. `parts` are what the digest of its graph covers. `state` is what its caller wrote
+    in the state of the session, and `state_keys` are the keys that its agent reads, each with its
+    default. `role` is the name of the role that the run is of, empty for those of agents and
+    graphs. `budget_share` is the part of what was left above that `budget` is.
     """
 
     run_id: RunId
@@ -101,6 +103,8 @@ class Header:
     parts: Mapping[str, str] = field(default_factory=dict[str, str])
     state: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     state_keys: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    role: str = ""
+    budget_share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -219,11 +223,15 @@ Outcome: TypeAlias = Completed | Failed | Cancelled
 
 @dataclass(frozen=True)
 class RunState(Evolving):
-    """A run: its header, what was said, the calls on the table, and how it ended if it did."""
+    """A run: its header, what was said, the calls on the table, and how it ended if it did.
+
+    `past` has the calls whose results the model read, in the order in which it asked for them.
+    """
 
     header: Header
     conversation: Conversation = Conversation()  # noqa: RUF009 -- frozen, so shared safely
     table: tuple[Call, ...] = ()
+    past: tuple[Call, ...] = ()
     iterations: int = 0
     steps: int = 0
     step: Step | None = None
@@ -291,6 +299,14 @@ class RunState(Evolving):
         """What is kept aside for the call of a model that is under way."""
         return None if self.step is None or self.step.done else self.step.reserve
 
+    @property
+    def has_image(self) -> bool:
+        """Whether the user gave an image."""
+        return any(
+            file.origin == "attachment" and file.media_type.startswith("image/")
+            for file in self.artifacts
+        )
+
     def call(self, call_id: CallId) -> Call | None:
         """Find a call on the table."""
         return next((call for call in self.table if call.call_id == call_id), None)
@@ -351,7 +367,8 @@ class RunState(Evolving):
         unpriced: bool = False,
     ) -> "RunState":
         """Take an answer of the main model: calls go on the table, anything else is the answer."""
-        if message.calls and (self.finalizing or self.checks.without_tools):
+        must_drop = self.finalizing or self.header.role or self.checks.without_tools
+        if message.calls and must_drop:
             message = _without_calls(message)
         calls = tuple(
             Call(block.call_id, block.name, block.arguments, problems.get(block.call_id, ""))
@@ -388,9 +405,10 @@ class RunState(Evolving):
         at: datetime,
         *,
         reserve: Reserve | None = None,
+        numbered: bool = False,
     ) -> "RunState":
         """Announce an effect. A model call first clears the table into results to be read."""
-        run = self.table_read() if effect == "model_call" else self
+        run = self.table_read(numbered=numbered) if effect == "model_call" else self
         return run.but(step=Step(number, effect, span, at, reserve=reserve), steps=number)
 
     def step_completed(self, duration: timedelta, at: datetime) -> "RunState":
@@ -554,18 +572,23 @@ class RunState(Evolving):
         table = tuple(call if c.call_id == call.call_id else c for c in self.table)
         return self.but(table=table)
 
-    def table_read(self) -> "RunState":
-        """Clear the table into results that the model reads."""
+    def table_read(self, *, numbered: bool = False) -> "RunState":
+        """Clear the table into results that the model reads, with their ranks if `numbered`."""
         if not self.table:
             return self
-        results = results_message(self.table, self.header.language)
-        return self.but(table=(), conversation=self.conversation.add(results), kept=self.writes)
+        first = len(self.past) + 1 if numbered else None
+        results = results_message(self.table, self.header.language, first=first)
+        past, said = (*self.past, *self.table), self.conversation.add(results)
+        return self.but(table=(), past=past, conversation=said, kept=self.writes)
 
 
-def results_message(table: tuple[Call, ...], language: Language) -> Message:
+def results_message(
+    table: tuple[Call, ...], language: Language, *, first: int | None = None
+) -> Message:
     """Give the results of `table` in call order, as the model reads them.
 
-    A call without a result is told as cancelled, so that every call has exactly one result.
+    A call without a result is told as cancelled, so that every call has exactly one result. Those
+    that are numbered say so, from `first` on.
     """
     blocks = tuple(
         ToolResultBlock.trusted(
@@ -573,29 +596,32 @@ def results_message(table: tuple[Call, ...], language: Language) -> Message:
             provider_meta={},
             type="tool_result",
             call_id=call.call_id,
-            output=_readable(call, language),
+            output=_readable(call, language, rank if first else None),
         )
-        for call in table
+        for rank, call in enumerate(table, first or 0)
     )
     return Message.trusted(role="tool", blocks=blocks)
 
 
-def _readable(call: Call, language: Language) -> ToolOutput:
+def _readable(call: Call, language: Language, rank: int | None) -> ToolOutput:
     output = call.output
     if output is None:
-        return ToolOutput.of_error(prompt_text(language, "cancelled_call"))
-    if not output.shown:
+        output = ToolOutput.of_error(prompt_text(language, "cancelled_call"))
+    elif not output.shown:
         marker = TextBlock(text=prompt_text(language, "empty_result"))
         output = output.model_copy(update={"blocks": (marker,)})
     notes = [
         prompt_text(language, _REFUSED[fault.kind], key=fault.key, detail=fault.detail)
         for fault in output.state_refused
     ]
-    if call.edited and call.launches:
+    if call.edited and call.launches and call.output is not None:
         notes.append(prompt_text(language, "edited", fields=", ".join(call.edited)))
     if notes:
         blocks = (*output.shown, *(TextBlock(text=note) for note in notes))
         output = output.model_copy(update={"blocks": blocks})
+    if rank is not None:
+        mark = TextBlock(text=mark_of(rank))
+        output = output.model_copy(update={"blocks": (mark, *output.shown)})
     return output
 
 

@@ -15,6 +15,7 @@ from loom_ia.core.json import JsonValue
 from loom_ia.core.model.budget import Budget, BudgetScope, Reserve
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.sizes import Sizes
+from loom_ia.core.plan import RunShape
 from loom_ia.core.session_values import seen
 from loom_ia.core.state.calls import Call
 from loom_ia.core.state.conversation import chain_text
@@ -25,14 +26,19 @@ from loom_ia.core.state.turns import Turn, turn_of
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The finished turns of a session, flat, with their digest."""
+    """The finished turns of a session, and flat, with their digest."""
 
     messages: tuple[Message, ...] = ()
     digest: str = ""
+    turns: tuple[Turn, ...] = ()
 
     def then(self, turn: Turn) -> "History":
         """Add a turn that just ended."""
-        return History((*self.messages, *turn.messages), chain_text(self.digest, turn.digest))
+        return History(
+            (*self.messages, *turn.messages),
+            chain_text(self.digest, turn.digest),
+            (*self.turns, turn),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +211,12 @@ class SessionState:
         is_new = before is None or not isinstance(before.outcome, Completed)
         if is_new and run.header.parent_run_id is None:
             self._kept = over(self._kept, run.writes)
+
+    def turns_before(self, run: RunState) -> tuple[Turn, ...]:
+        """Give the turns that were over when a run of the top began; none for a run below."""
+        if run.header.parent_run_id is not None:
+            return ()
+        return self._before.get(run.run_id, self._history).turns
 
     def ledger(self, run: RunState) -> Ledger:
         """Give what a run and those below it consumed."""
@@ -379,6 +391,16 @@ def state_of(session: SessionState | RunView, run: RunState) -> dict[str, JsonVa
 
 
 _NOTHING: Final = Ledger()
+
+
+def shape_of(view: RunView) -> RunShape:
+    """Give what a run has that decides what its agent may call in it."""
+    run = view.run
+    above, parent = 0, run.header.parent_run_id
+    while parent is not None and (caller := view.runs.get(parent)) is not None:
+        above += caller.flow is None
+        parent = caller.header.parent_run_id
+    return RunShape(run.has_offloaded, run.has_image, above)
 
 
 def own_ledger(run: RunState) -> Ledger:

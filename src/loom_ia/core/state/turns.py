@@ -6,10 +6,11 @@ call is followed by exactly one result, in call order, and the last word is the 
 
 from dataclasses import dataclass
 
-from loom_ia.core.model.content import ReasoningBlock, TextBlock
+from loom_ia.core.model.content import ReasoningBlock, TextBlock, ToolOutput
 from loom_ia.core.model.messages import Message
 from loom_ia.core.prompts import Language, prompt_text
 from loom_ia.core.state.conversation import Conversation
+from loom_ia.core.state.references import unmarked
 from loom_ia.core.state.run import Cancelled, Completed, RunState, results_message
 
 
@@ -30,8 +31,8 @@ def turn_of(run: RunState) -> Turn | None:
     if run.header.parent_run_id is not None:
         return None
     match run.outcome:
-        case Completed():
-            conversation = run.conversation
+        case Completed(output=output):
+            conversation = _closed_by_a_call(run, output) if run.table else run.conversation
             said = _without_refused(conversation.messages, run.checks.repairs)
         case Cancelled():
             conversation = _closed_by_cancel(run)
@@ -68,11 +69,31 @@ def _closed_by_cancel(run: RunState) -> Conversation:
     return said.add(Message.text("assistant", prompt_text(language, "cancelled_run")))
 
 
+def _closed_by_a_call(run: RunState, output: Message) -> Conversation:
+    """Let the result of a terminal call be said once, as the answer."""
+    said = ToolOutput.of_text(prompt_text(run.header.language, "given_as_answer"))
+    table = tuple(call.but(output=said) for call in run.table)
+    results = results_message(table, run.header.language)
+    return run.conversation.add(results).add(Message.text("assistant", output.as_text()))
+
+
 def _cleaned(message: Message, language: Language) -> Message:
+    if message.role == "tool":
+        return _unmarked(message)
     if not any(_is_dropped(block) for block in message.blocks):
         return message
     kept = tuple(block for block in message.blocks if not _is_dropped(block))
     blocks = kept or (TextBlock(text=prompt_text(language, "empty_message")),)
+    return message.model_copy(update={"blocks": blocks})
+
+
+def _unmarked(message: Message) -> Message:
+    """Take away the ranks of results: they are those of their own run."""
+    if not any(unmarked(result.output) is not result.output for result in message.results):
+        return message
+    blocks = tuple(
+        result.model_copy(update={"output": unmarked(result.output)}) for result in message.results
+    )
     return message.model_copy(update={"blocks": blocks})
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.fold import fold
@@ -14,6 +14,9 @@ from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.run import RunState, Status
 
 Period: TypeAlias = Literal["day", "month"]
+
+JUDGES: Final = "judge:"
+"""What the role of a judge begins with; it looks at what a run, or a role, gives."""
 
 
 class Consumption(Value):
@@ -32,7 +35,7 @@ class Consumption(Value):
 
 
 class RunConsumption(Consumption):
-    """What one run consumed by itself; `depth` counts from 0, the run that was asked for.
+    """What one run consumed by itself and in its roles; `depth` counts from 0, the run asked for.
 
     A report on a period reads the answers of models alone: it knows neither depth nor status.
     """
@@ -134,10 +137,14 @@ class Ledger:
         self._sessions: dict[SessionId, _Sum] = {}
         self._roles: dict[str, _Sum] = {}
         self._models: dict[tuple[str, str], _Sum] = {}
+        self._of_roles: set[RunId] = set()
 
     def open(self, run: RunState) -> None:
-        """List a run, whatever it consumes."""
+        """List a run, whatever it consumes; that of a role is a part of its caller's."""
         header = run.header
+        if header.role:
+            self._of_roles.add(run.run_id)
+            return
         self._runs[run.run_id] = _Account(header.session_id, header.agent, header.started_at)
 
     def add(self, event: Event) -> None:
@@ -146,15 +153,23 @@ class Ledger:
         if not isinstance(payload, ModelResponded | ModelRetried):
             return
         self._total.add(payload)
-        account = self._runs.get(event.run_id)
+        run_id = self._paying(event)
+        account = self._runs.get(run_id)
         if account is None:
             account = _Account(event.session_id, event.agent, event.ts)
-            self._runs[event.run_id] = account
+            self._runs[run_id] = account
         account.since = min(account.since, event.ts)
         account.spent.add(payload)
         self._sessions.setdefault(event.session_id, _Sum()).add(payload)
         self._roles.setdefault(event.role or "main", _Sum()).add(payload)
         self._models.setdefault((payload.model, payload.model_id), _Sum()).add(payload)
+
+    def _paying(self, event: Event) -> RunId:
+        """Give the run that pays: the caller's for a role, whose run is named after its call."""
+        role = event.role or "main"
+        if role != "main" and not role.startswith(JUDGES):
+            self._of_roles.add(event.run_id)
+        return event.run_id.rpartition("/")[0] if event.run_id in self._of_roles else event.run_id
 
     def report(
         self,

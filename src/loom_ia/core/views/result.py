@@ -129,9 +129,19 @@ def run_result(run: RunState, session: SessionState | None = None) -> RunResult:
         cost_usd=spent.cost,
         unpriced_calls=spent.unpriced,
         finalizing=run.finalizing,
-        artifacts=run.artifacts,
+        artifacts=run.artifacts if session is None else _files(run, session),
         pending_approvals=tuple(
             pending_question(asking, run.run_id) for asking in open_questions(run, runs)
         ),
         state={} if session is None else deepcopy(state_of(session, run)),
     )
+
+
+def _files(run: RunState, session: SessionState) -> tuple[StoredArtifact, ...]:
+    """Give the files of a run, then what the tools of the runs below it made; each once."""
+    files = {file.uri: file for file in run.artifacts}
+    for below in session.tree(run.run_id):
+        for file in below.artifacts:
+            if file.origin == "tool_output":
+                files.setdefault(file.uri, file)
+    return tuple(files.values())

@@ -1,6 +1,6 @@
 """What a session holds, and what a listing of runs shows."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from loom_ia.core.events.envelope import Event
@@ -11,7 +11,7 @@ from loom_ia.core.model.artifacts import StoredArtifact
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.questions import open_questions
-from loom_ia.core.state.run import Failed, RunState, Status
+from loom_ia.core.state.run import Failed, RunState, Spent, Status
 from loom_ia.core.state.session import SessionState
 from loom_ia.core.views.result import PendingApproval, pending_question
 
@@ -93,9 +93,9 @@ def state_values(events: Iterable[Event]) -> tuple[StateValue, ...]:
     )
 
 
-def run_listed(run: RunState, updated_at: datetime) -> RunListed:
-    """Show a run in a listing."""
-    outcome = run.outcome
+def run_listed(run: RunState, updated_at: datetime, spent: Spent | None = None) -> RunListed:
+    """Show a run in a listing; `spent` is what it consumed, its roles included."""
+    outcome, spent = run.outcome, spent or run.spent
     return RunListed(
         run_id=run.run_id,
         session_id=run.header.session_id,
@@ -105,15 +105,18 @@ def run_listed(run: RunState, updated_at: datetime) -> RunListed:
         started_at=run.header.started_at,
         updated_at=updated_at,
         iterations=run.iterations,
-        usage=run.spent.usage,
-        cost_usd=run.spent.cost,
-        unpriced_calls=run.spent.unpriced,
+        usage=spent.usage,
+        cost_usd=spent.cost,
+        unpriced_calls=spent.unpriced,
         error_type=outcome.error_type if isinstance(outcome, Failed) else None,
     )
 
 
 def session_info(events: Iterable[Event], session_id: SessionId) -> SessionInfo | None:
-    """Describe a session from its events; None when it has none."""
+    """Describe a session from its events; None when it has none.
+
+    What a role consumed is that of the run that called it: it is no run by itself here.
+    """
     runs: dict[RunId, RunState] = {}
     touched: dict[RunId, datetime] = {}
     last: Event | None = None
@@ -128,7 +131,11 @@ def session_info(events: Iterable[Event], session_id: SessionId) -> SessionInfo 
         session_id=session_id,
         last_seq=last.seq,
         updated_at=last.ts,
-        runs=tuple(run_listed(run, touched[run_id]) for run_id, run in runs.items()),
+        runs=tuple(
+            run_listed(run, touched[run_id], _with_roles(run, runs))
+            for run_id, run in runs.items()
+            if not run.header.role
+        ),
         pending_approvals=tuple(
             pending_question(asking, run.run_id)
             for run in runs.values()
@@ -137,3 +144,12 @@ def session_info(events: Iterable[Event], session_id: SessionId) -> SessionInfo 
         ),
         artifacts=tuple(dict.fromkeys(file for run in runs.values() for file in run.artifacts)),
     )
+
+
+def _with_roles(run: RunState, runs: Mapping[RunId, RunState]) -> Spent:
+    spent = run.spent
+    for call in (*run.past, *run.table):
+        below = runs.get(call.child_run_id)
+        if below is not None and below.header.role:
+            spent = spent.with_others(below.spent)
+    return spent

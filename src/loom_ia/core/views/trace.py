@@ -68,14 +68,15 @@ class Trace(Value):
     """A run from its first fact to its last; `duration_ms` also counts what it waited for.
 
     `orphans` are the calls that were settled without being launched: refused, unknown, malformed.
-    `below` has the runs that its calls opened; what they consumed is theirs, what they ask is among
-    `pending`. `artifacts` are the files that came with the request and those that its calls made.
-    `str` gives what `loom inspect` shows, in English.
+    `below` has the runs that its calls opened, those of a `role` too; what they consumed is theirs,
+    what they ask is among `pending`. `artifacts` are the files that came with the request and those
+    that its calls made. `str` gives what `loom inspect` shows, in English.
     """
 
     run_id: RunId
     session_id: SessionId
     agent: str
+    role: str = ""
     status: Status
     started_at: datetime
     duration_ms: int
@@ -142,6 +143,7 @@ class _OpenCall:
             reconciled=self.reconciled,
             result=done.output.text if done else "",
             approvals=tuple(self.approvals),
+            tool_kind=called.tool_kind if called else "python",
             child_run_id=called.child_run_id if called else "",
         )
 
@@ -285,6 +287,7 @@ class TraceReader:
             run_id=run.run_id,
             session_id=run.header.session_id,
             agent=run.header.agent,
+            role=run.header.role,
             status=run.status,
             started_at=run.header.started_at,
             duration_ms=round((last - run.header.started_at).total_seconds() * 1000),

@@ -11,7 +11,7 @@ from loom_ia.core.ids import CallId, RunId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.chunks import StopReason
-from loom_ia.core.model.tooling import Reconciled
+from loom_ia.core.model.tooling import Reconciled, ToolKind
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.calls import QuestionKind
 from loom_ia.core.state.run import FinalizingReason, StepEffect
@@ -136,6 +136,7 @@ class ToolItem(Value):
     """
 
     kind: Literal["tool"] = "tool"
+    tool_kind: ToolKind = "python"
     call_id: CallId
     name: str
     launched: bool = True

@@ -183,8 +183,15 @@ class _Writer:
         for below in trace.below:
             if below.run_id == run_id and run_id not in self._written:
                 self._written.add(run_id)
-                for kind, text in self.run(below, is_below=True):
+                lines = self._role(below) if below.role else self.run(below, is_below=True)
+                for kind, text in lines:
                     yield TraceLine(kind, "      " + text.replace("\n", "\n      "))
+
+    def _role(self, trace: "Trace") -> Iterator[TraceLine]:
+        """Write what the models of a role did: the rest of its run is its call."""
+        for step in trace.steps:
+            for item in step.items:
+                yield from self._item(item)
 
     def _item(self, item: Item) -> Iterator[TraceLine]:
         match item:
@@ -288,7 +295,8 @@ class _Writer:
 
     def _tool(self, item: ToolItem) -> Iterator[TraceLine]:
         notes = ", ".join(self._notes(item))
-        said = self.translate("tool {name} — {notes}", name=item.name, notes=notes)
+        template = "role {name} — {notes}" if item.tool_kind == "role" else "tool {name} — {notes}"
+        said = self.translate(template, name=item.name, notes=notes)
         yield TraceLine("tool", f"    {said}")
         for approval in item.approvals:
             yield self._detail(self.translate("approval"), self._asked(approval))

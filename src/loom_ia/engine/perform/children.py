@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Mapping, Sequence
 
 from loom_ia.core.decide.effects import Opening
-from loom_ia.core.errors import InternalError, told
+from loom_ia.core.errors import InternalError, ToolError, text_of, told
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.run import RunResumed, RunStarted
 from loom_ia.core.events.tool import ToolCompleted
@@ -21,7 +21,15 @@ from loom_ia.core.state.run import RunState
 from loom_ia.core.state.session import is_held
 from loom_ia.engine.perform.context import DriveBelow, EffectContext
 from loom_ia.engine.perform.session_state import settled
-from loom_ia.engine.program import AnyProgram, Delegate, Fault, GraphProgram, StepDelegate
+from loom_ia.engine.program import (
+    AnyProgram,
+    Caller,
+    Delegate,
+    Fault,
+    GraphProgram,
+    Program,
+    StepDelegate,
+)
 
 Begun = tuple[Opening, tuple[RunStarted, tuple[Payload, ...]] | Exception]
 
@@ -32,10 +40,12 @@ async def opened(openings: Sequence[Opening], context: EffectContext) -> list[Be
     What keeps one of them from beginning takes the place of its facts.
     """
     run, begun = context.run, list[Begun]()
+    files = context.program.artifacts if isinstance(context.program, Program) else None
+    caller = Caller(run, context.pen.log.state, files)
     for opening in openings:
         call = run.call(opening.call_id) or Call(opening.call_id, opening.name, {})
         try:
-            facts = await _delegate(call, context).opening(call, run)
+            facts = await _delegate(call, context).opening(call, caller)
         except Exception as error:  # noqa: BLE001 -- code of the user, whose fault fails the call
             begun.append((opening, error))
         else:
@@ -64,11 +74,12 @@ def stage(begun: Sequence[Begun], context: EffectContext) -> None:
 
 def _stage_fault(opening: Opening, error: Exception, context: EffectContext) -> None:
     context.causes[(context.run.run_id, opening.name)] = error
+    text = text_of(error) if isinstance(error, ToolError) else told(error)
     context.stage(
         ToolCompleted(
             call_id=opening.call_id,
             tool_name=opening.name,
-            output=ToolOutput.of_error(storable_text(told(error))),
+            output=ToolOutput.of_error(storable_text(text)),
             error_type="StepFailed" if context.run.flow else "",
         )
     )

@@ -11,19 +11,20 @@ from collections.abc import Set as AbstractSet
 from loom_ia.core.decide.closing import failed
 from loom_ia.core.decide.effects import CallModel
 from loom_ia.core.decide.limits import told
-from loom_ia.core.errors import ModelError, text_of
+from loom_ia.core.errors import ModelError, ToolError, text_of
 from loom_ia.core.events.model import FallbackReason, ModelFellBack, ModelResponded
 from loom_ia.core.events.run import StepCompleted
 from loom_ia.core.ids import CallId
-from loom_ia.core.json import storable_text
+from loom_ia.core.json import JsonObject, storable_text
 from loom_ia.core.model.chunks import INVALID_ARGUMENTS
 from loom_ia.core.model.content import ToolCallBlock
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.plan import ModelFacts, successor_in
+from loom_ia.core.ports.tools import Tool
 from loom_ia.engine.perform.attempts import ModelCall, Priced
 from loom_ia.engine.perform.context import EffectContext
-from loom_ia.engine.program import Program
+from loom_ia.engine.references import resolved
 
 _log = logging.getLogger("loom_ia.engine.model")
 
@@ -41,7 +42,7 @@ async def call_model(effect: CallModel, context: EffectContext) -> None:
         priced = await call.answer()
         seen = context.seen_calls.of(context.run.conversation.messages)
         message = _with_unique_ids(priced.answer.message, seen)
-        problems = await _problems(message, program)
+        problems = await _problems(message, context)
         responded = answer_fact(effect, priced, message, problems, client.spec, _since(started))
     except ModelError as error:
         _give_up(call, error, started)
@@ -159,15 +160,26 @@ def _with_unique_ids(message: Message, earlier: AbstractSet[CallId]) -> Message:
     return message.model_copy(update={"blocks": tuple(blocks)})
 
 
-async def _problems(message: Message, program: Program) -> dict[str, str]:
+async def _problems(message: Message, context: EffectContext) -> dict[str, str]:
     problems: dict[str, str] = {}
     for call in message.calls:
-        tool = program.tools.get(call.name)
+        tool = context.agent.tools.get(call.name)
         if tool is not None and INVALID_ARGUMENTS not in call.arguments:
-            problem = await tool.check(call.arguments)
+            problem = await problem_of(tool, call.arguments, context)
             if problem:
                 problems[call.call_id] = storable_text(problem)
     return problems
+
+
+async def problem_of(tool: Tool, arguments: JsonObject, context: EffectContext) -> str | None:
+    """Tell why the arguments of a call cannot run, once results stand where they are meant."""
+    program, past = context.agent, context.run.past
+    language = program.plan.language
+    try:
+        arguments = await resolved(arguments, tool.spec, past, program.artifacts, language)
+    except ToolError as error:
+        return text_of(error)
+    return await tool.check(arguments)
 
 
 def _tags(context: EffectContext) -> dict[str, str]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
+from loom_ia.core.decide.answer import answer_of
 from loom_ia.core.decide.effects import CallModel, Review
 from loom_ia.core.decide.limits import must_stop
 from loom_ia.core.decide.request import build_request
@@ -46,11 +47,11 @@ from loom_ia.core.ports.policies import (
 from loom_ia.core.prompts import prompt_text
 from loom_ia.core.state.calls import Call
 from loom_ia.core.state.run import RunState
-from loom_ia.core.state.session import RunView
+from loom_ia.core.state.session import RunView, shape_of
 from loom_ia.engine.interrupt import is_cancelled
 from loom_ia.engine.perform.attempts import ModelCall
 from loom_ia.engine.perform.context import EffectContext
-from loom_ia.engine.perform.model import answer_fact, successor_of
+from loom_ia.engine.perform.model import answer_fact, problem_of, successor_of
 from loom_ia.engine.perform.replaced import new_arguments, new_message, new_output, new_request
 from loom_ia.engine.stages import Asked, Chain, Heard, Stage
 
@@ -220,7 +221,8 @@ class _Asking:
             case PolicyPoint.AFTER_MODEL:
                 return AfterModel(known, run.conversation.messages[-1])
             case PolicyPoint.ON_OUTPUT:
-                return OnOutput(known, run.answer or Message.text("assistant", ""), run.checks.data)
+                answer = answer_of(run, self.effect_context.agent.plan)
+                return OnOutput(known, answer or Message.text("assistant", ""), run.checks.data)
             case PolicyPoint.BEFORE_TOOL:
                 call = self._call()
                 spec = self.effect_context.agent.tools[call.name].spec
@@ -236,7 +238,8 @@ class _Asking:
         return self.run.call(about.call_id) or about
 
     def _request(self) -> ModelRequest:
-        return build_request(self.view, self.effect_context.agent.plan).request
+        view = self.view
+        return build_request(view, self.effect_context.agent.plan.at(shape_of(view))).request
 
     # -- what follows -----------------------------------------------------------------------------
 
@@ -276,7 +279,7 @@ class _Asking:
 
     async def _refuse_unusable(self, arguments: JsonObject) -> None:
         tool = self.effect_context.agent.tools[self._call().name]
-        if problem := await tool.check(arguments):
+        if problem := await problem_of(tool, arguments, self.effect_context):
             raise InvalidDecision(
                 "it replaced the arguments by others that {tool} cannot take: {problem}",
                 tool=tool.spec.name,
