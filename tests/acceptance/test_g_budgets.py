@@ -129,3 +129,29 @@ async def test_an_agent_overrides_the_session_key_by_key(project: Project) -> No
     model = Recorder(*ALWAYS)
     assert await told_in_session(project, model, 1) == [[]]
     assert len(model.requests) == 7
+
+
+async def test_a_report_says_what_was_spent_of_each_limit(project: Project) -> None:
+    """Of the run and of its session, from Python and on the command line; so does the result."""
+    limits = {"run": {"max_calls": 5, "max_tokens": 90_000}, "session": {"max_tokens": 100_000}}
+    project.root = {"budgets": limits, "storage": {"events": {"backend": "jsonl", "path": "j"}}}
+    project.save()
+    model = Recorder(calling(PRICE), {"text": "fini"})
+    async with Loom.from_config(project.file, models={"SIMULE": model}) as loom:
+        await loom.run("devis", "Calcule.", session_id="s", run_id="r1")
+        result = await loom.run("devis", "Calcule.", session_id="s", run_id="r2")
+        report = await loom.report("r2")
+        whole = await loom.report(session_id="s")
+    own, other = result.usage.total_tokens, whole.total.usage.total_tokens
+    assert other > own
+    used = [(use.scope, use.limit, use.value, use.spent) for use in report.budget]
+    assert used == [
+        ("run", "max_tokens", 90_000, own),
+        ("run", "max_calls", 5, 2),
+        ("session", "max_tokens", 100_000, other),
+    ]
+    assert result.budget == report.budget
+    assert [(use.scope, use.spent) for use in whole.budget] == [("session", other)]
+    shown = project.command("report", "r2").stdout
+    assert "budget of r2: max_calls 2 of 5" in shown
+    assert f"budget of the session: max_tokens {other} of 100000" in shown

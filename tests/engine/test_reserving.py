@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loom_ia.adapters.journals.memory import MemoryJournal
+from loom_ia.app import approvals, runs
+from loom_ia.app.instance import Instance
 from loom_ia.core.events import Event
 from loom_ia.core.events.model import ModelResponded
-from loom_ia.core.events.run import RunFailed, RunFinalizing, RunStarted, StepStarted
+from loom_ia.core.events.run import RunFailed, RunFinalizing, RunResumed, RunStarted, StepStarted
 from loom_ia.core.json import canonical
 from loom_ia.core.model import (
     ModelChunk,
@@ -32,7 +34,8 @@ from loom_ia.core.model.budget import Budget
 from loom_ia.core.model.pricing import Pricing
 from loom_ia.core.plan import ModelFacts, agent_plan
 from loom_ia.core.ports.journal import SequenceConflict
-from loom_ia.core.state import RunState
+from loom_ia.core.state import RunState, Status
+from loom_ia.core.state.questions import open_questions
 from loom_ia.engine.program import Program
 from loom_ia.tools.subagent import SubagentTool
 from tests.engine.world import Ask, Hand, World, results, run, text_of
@@ -276,3 +279,29 @@ def test_whatever_they_write_the_limit_holds(
         the_law_holds(await world.events("session-1"), limit)
 
     asyncio.run(play())
+
+
+async def test_a_resumed_agent_takes_the_limits_of_its_plan() -> None:
+    """A wider budget, given while it waited, lets those that it asked go on; a fact says it."""
+    world, hand = World(), Hand(approval="always")
+    children = Spender("child", rounds=1, asks=(Ask(),))
+    root = Spender("root", rounds=1, asks=asked(2))
+
+    def process(limit: int, worker: str) -> Instance:
+        program = above(root, below(children, hand), budget=Budget(max_calls=limit))
+        return world.instance(program, worker)
+
+    first = process(3, "worker-1")
+    state = await run(first)
+    assert (state.status, len(children.requests)) == (Status.WAITING_CHILD, 2)
+    second = process(9, "worker-2")
+    log, _ = await second.find("run-1")
+    for asking in list(open_questions(state, log.state.runs)):
+        await approvals.approve(second, approvals.Ruling("run-1", "anna", call_id=asking.id))
+    state = await runs.resume(second, "run-1")
+    assert text_of(state) == "root is done"
+    assert [text for _, text in results(root.requests[-1])] == ["child is done"] * 2
+    facts = [e.payload for e in await world.events("session-1") if e.run_id == "run-1"]
+    budgets = [fact.budget for fact in facts if isinstance(fact, RunResumed)]
+    assert budgets == [Budget(max_calls=9)]
+    assert all(not isinstance(fact, RunFinalizing) for fact in facts)

@@ -10,6 +10,7 @@ from loom_ia.core.events import Event
 from loom_ia.core.events.model import ModelResponded
 from loom_ia.core.events.run import RunFailed
 from loom_ia.core.model.budget import Budget, SessionBudget
+from loom_ia.core.ports.journal import Journal
 from loom_ia.graph import END, BudgetExhausted, Graph, agent_step
 from loom_ia.testing import Host, crash_everywhere
 from loom_ia.tools import tool
@@ -53,9 +54,9 @@ def limited(**budgets: Any) -> LoomConfig:
     )
 
 
-def made(config: LoomConfig) -> Loom:
+def made(config: LoomConfig, store: Journal | None = None) -> Loom:
     """Mount it with its graph and its tool."""
-    loom = Loom(config)
+    loom = Loom(config, store=store)
     loom.register("note", note)
     loom.register("spread", spread())
     return loom

@@ -9,6 +9,7 @@ from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.model import ModelResponded, ModelRetried
 from loom_ia.core.events.query import EventQuery
 from loom_ia.core.ids import RunId, SessionId
+from loom_ia.core.views.budget import budget_uses
 from loom_ia.core.views.report import Ledger, Period, UsageReport, bounds, usage_report
 from loom_ia.engine.log import SessionLog
 from loom_ia.engine.streaming import Feed
@@ -88,9 +89,10 @@ async def report(
             raise ValueError("a report on a period is about every session")
         return await _report_on(instance, period)
     if run_id is not None:
-        _, run = await instance.find(run_id, session_id)
+        log, run = await instance.find(run_id, session_id)
         found = await events(instance, run_id, session_id=session_id)
-        return usage_report(found, run.header.session_id, run_id)
+        budget = budget_uses(run, log.state)
+        return usage_report(found, run.header.session_id, run_id, budget=budget)
     if session_id is None:
         raise ValueError("a report needs a run id, a session id or a period")
     return usage_report(await session_events(instance, session_id), session_id)

@@ -14,6 +14,7 @@ from typing import TypeAlias, cast
 
 from loom_ia.app.instance import Instance
 from loom_ia.app.session_state import require_state
+from loom_ia.core.decide.limits import rebound
 from loom_ia.core.errors import LoomError, NewerJournal, RunExists, RunMoved
 from loom_ia.core.events.artifact import ArtifactStored
 from loom_ia.core.events.envelope import Payload
@@ -209,9 +210,15 @@ async def resume(
     take = pilot.must_take if take_over else pilot.may_take
 
     def rule(run: RunState | None, now: datetime) -> Sequence[Payload]:
-        if run is not None and run.is_resumable:
-            return (RunResumed(), pilot.claim(now))
-        return take(run, now)
+        if run is None:
+            return take(run, now)
+        own, of_session = rebound(run, program.plan)
+        resumed = RunResumed(budget=own, session_budget=of_session)
+        if run.is_resumable:
+            return (resumed, pilot.claim(now))
+        taken = take(run, now)
+        is_told = run.is_open and (own is not None or of_session is not None)
+        return (resumed, *taken) if is_told else taken
 
     instance.sit(run_id, log)
     try:

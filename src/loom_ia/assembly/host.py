@@ -1,7 +1,8 @@
 """Everything that a configuration describes, made and kept for one instance."""
 
+import logging
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from loom_ia.agents import AgentSpec, GraphTool, PythonTool, RoleSpec, Speaker, SubagentRef
 from loom_ia.assembly.backends import factory
@@ -30,6 +31,8 @@ from loom_ia.tools.artifact_read import ARTIFACT_READ, ArtifactRead
 from loom_ia.tools.role import RoleTool
 from loom_ia.tools.subagent import SubagentTool
 
+_log = logging.getLogger("loom_ia.assembly")
+
 
 class Host:
     """Makes the parts of an instance, each once, when it is first needed.
@@ -53,6 +56,7 @@ class Host:
         self.idempotency = self._open_idempotency()
         self.models = Models(loaded, dict(models or {}), self.artifacts)
         self._circuits = Circuits()
+        self._told_unpriced: set[str] = set()
         self.store = JournalStore(self.journal, name="the journal")
 
     @property
@@ -116,7 +120,29 @@ class Host:
             )
         if problems := list(self.models.make(frozenset({name}))):
             raise ConfigError(problems)
+        self._require_price(name)
         return as_chat(self.models[name], circuits=self._circuits)
+
+    @property
+    def unpriced(self) -> Literal["warn", "error"]:
+        """What becomes of a limit in dollars where a price is not known: prod refuses it."""
+        return "error" if self.loaded.profile.name == "prod" else "warn"
+
+    def _require_price(self, model: str) -> None:
+        """Refuse a model whose dollars a limit cannot count, or warn of it, once."""
+        limits = (self.limits(), self.session_limits())
+        is_limited = any(limit is not None and limit.max_cost is not None for limit in limits)
+        if not is_limited or self.models[model].spec.pricing is not None:
+            return
+        if self.unpriced == "error":
+            raise CallerError(
+                "the model {model} has no pricing, so that max_cost limits nothing: add it to the "
+                "model, as the profile prod asks",
+                model=model,
+            )
+        if model not in self._told_unpriced:
+            self._told_unpriced.add(model)
+            _log.warning("max_cost limits nothing: %s has no pricing", model)
 
     def limits(self) -> Budget | None:
         """Give what binds every run of a graph; None when nothing does, or it is only told."""

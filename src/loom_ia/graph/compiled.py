@@ -89,11 +89,16 @@ def program_of(  # noqa: PLR0913 -- one keyword for each thing that surrounds a 
         tuple(check for hook in graph.hooks.after if (check := getattr(hook, "check", None))),
     )
     plan = plan_of(graph, inline=answers is not None, language=language)
+    return GraphProgram(bounded(plan, limits, session_limits), bindings, approver)
+
+
+def bounded(plan: GraphPlan, limits: Budget | None, session_limits: Budget | None) -> GraphPlan:
+    """Add the limits of whoever hosts a graph to its own."""
     if limits is not None:
         plan = replace(plan, budget=_smaller(plan.budget, limits))
     if session_limits is not None:
         plan = replace(plan, session_budget=session_limits)
-    return GraphProgram(plan, bindings, approver)
+    return plan
 
 
 def _smaller(own: Budget | None, limits: Budget) -> Budget:

@@ -27,11 +27,17 @@ if TYPE_CHECKING:
 
 
 class HookContext:
-    """What a hook may know besides the step and the state."""
+    """What a hook may know besides the step and the state.
 
-    def __init__(self, run: RunState, graph: str, step: str, call_id: CallId, usage: Usage) -> None:
+    `unpriced` is what the host makes of tokens whose price is not known, under a limit in dollars.
+    """
+
+    def __init__(
+        self, run: RunState, bindings: "GraphBindings", step: str, call_id: CallId, usage: Usage
+    ) -> None:
         self.run_id = run.run_id
-        self.graph = graph
+        self.graph = bindings.graph.name
+        self.unpriced: str = getattr(bindings.host, "unpriced", "warn")
         self.step = step
         self.occurrence = int(call_id.rpartition("/")[2])
         self.usage = usage
@@ -48,7 +54,7 @@ async def reviewed(
 ) -> Passed | Fault:
     """Ask the hooks that did not pass yet."""
     hooks = bindings.graph.hooks.after if after else bindings.graph.hooks.before
-    context = HookContext(run, bindings.graph.name, line.step, call_id, usage)
+    context = HookContext(run, bindings, line.step, call_id, usage)
     changes: tuple[Change, ...] = ()
     for index in range(line.reviewed, len(hooks)):
         key = f"hook:{'after' if after else 'before'}:{index}"

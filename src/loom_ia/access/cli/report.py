@@ -9,6 +9,7 @@ from loom_ia.i18n import translate as _
 
 if TYPE_CHECKING:
     from loom_ia.access.cli.desk import Desk
+    from loom_ia.core.views.budget import BudgetUse
     from loom_ia.core.views.report import Consumption, Period, UsageReport
 
 PERIODS: Final[dict[str, "Period"]] = {
@@ -91,7 +92,16 @@ def report_lines(report: "UsageReport") -> Iterator[str]:
     rows += (_row(f"  {model.name} ({model.model_id})", model) for model in report.models)
     rows.append(_row(_("Total"), report.total))
     yield from columns(rows, right=range(1, len(heads)))
+    yield from map(_limit, report.budget)
     yield from _remarks(report)
+
+
+def _limit(use: "BudgetUse") -> str:
+    """Say what was spent of a limit."""
+    parts = {"limit": use.limit, "spent": f"{use.spent:.12g}", "value": f"{use.value:.12g}"}
+    if use.scope == "session":
+        return _("budget of the session: {limit} {spent} of {value}", **parts)
+    return _("budget of {run_id}: {limit} {spent} of {value}", run_id=use.run_id, **parts)
 
 
 def _remarks(report: "UsageReport") -> Iterator[str]:

@@ -12,6 +12,7 @@ from loom_ia.core.errors import CallerError
 from loom_ia.core.ids import RunId, SessionId
 from loom_ia.core.json import JsonValue
 from loom_ia.core.model.budget import Budget
+from loom_ia.core.plan import GraphPlan
 from loom_ia.core.ports.store import Store
 from loom_ia.core.prompts import Language
 from loom_ia.core.state.calls import Call, Inquiry
@@ -21,7 +22,7 @@ from loom_ia.core.state.session import SessionState
 from loom_ia.engine.program import Answers, GraphProgram
 from loom_ia.graph.answers import check_answer, told_answer
 from loom_ia.graph.budget import StepBudget, budgets_around
-from loom_ia.graph.compiled import program_of
+from loom_ia.graph.compiled import bounded, plan_of, program_of
 from loom_ia.graph.definition import GraphDefinition
 from loom_ia.graph.errors import DeltaError
 from loom_ia.graph.results import interrupt_of
@@ -81,6 +82,10 @@ class Order:
             session_limits=self.session_limits,
             language=self.language,
         )
+
+    def plan(self) -> GraphPlan:
+        """Give what decisions know of the graph, with the limits that bind a run of it now."""
+        return bounded(plan_of(self.graph), self.limits, self.session_limits)
 
     def _steps(self) -> int | None:
         own, limits = self.graph.step_budget, self.limits

@@ -15,6 +15,7 @@ from loom_ia.app.graphs.keeping import WriteFailed
 from loom_ia.app.graphs.legacy import Checkpoint, checkpoint_of, go_on_from
 from loom_ia.app.graphs.order import Order, naming
 from loom_ia.app.graphs.reading import graph_of
+from loom_ia.core.decide.limits import rebound
 from loom_ia.core.errors import ClaimConflict, NewerJournal, UnknownRun
 from loom_ia.core.events.approval import ApprovalGranted, ApprovalRejected
 from loom_ia.core.events.envelope import Payload
@@ -171,7 +172,14 @@ async def _write(order: Order, log: SessionLog, run_id: RunId, said: Resumption)
         goes_on = _goes_on(order, run, log.state, len(answered), now)
         changes = _changes(order.graph, run, said.input)
         spoken = {question: _said(fact) for question, (_, fact) in answered.items()}
-        resumed = RunResumed(by=said.by, changes=changes, answers=spoken)
+        own, of_session = rebound(run, order.plan())
+        resumed = RunResumed(
+            by=said.by,
+            changes=changes,
+            answers=spoken,
+            budget=own,
+            session_budget=of_session,
+        )
         told = _told_below(order, run, log.state, said)
         written: list[tuple[RunId, Payload]] = [(run_id, resumed), *told, *answered.values()]
         if goes_on:

@@ -192,7 +192,7 @@ def _limit(line: Line, view: RunView, flow: Flow, plan: GraphPlan, starting: int
     excess = exhausted(view)
     if excess is not None:
         whose = "" if excess.scope == "run" else f" of the {excess.scope}"
-        text = f"{excess.limit}{whose} is reached: {excess.spent:g} of {excess.value:g}"
+        text = f"{excess.limit}{whose} is reached: {excess.spent:.12g} of {excess.value:.12g}"
         return _failed(view.run, "BudgetExhausted", text, line.step)
     return None
 

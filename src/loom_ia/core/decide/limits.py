@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from loom_ia.core.events.budget import BudgetExceeded
 from loom_ia.core.model.budget import Budget, BudgetAction, Excess
-from loom_ia.core.plan import AgentPlan, CallsPlan
+from loom_ia.core.plan import AgentPlan, CallsPlan, Plan
 from loom_ia.core.prompts import prompt_text
-from loom_ia.core.state.run import Spent
+from loom_ia.core.state.run import RunState, Spent
 from loom_ia.core.state.session import RunView
 
 
@@ -54,6 +54,26 @@ def nothing_left(view: RunView, plan: AgentPlan) -> Excess | None:
     return own[0] if own else reached_above(view)
 
 
+def rebound(run: RunState, plan: Plan) -> tuple[Budget | None, Budget | None]:
+    """Give the limits of a run and of its session that its plan gives otherwise now, else None.
+
+    A fork keeps those that it began with, which its source has a part in.
+    """
+    header = run.header
+    if header.origin is not None:
+        return None, None
+    if isinstance(plan, AgentPlan):
+        own, of_session = plan.binding, plan.session_binding
+    else:
+        own, of_session = plan.budget, plan.session_budget
+    return _other(header.budget, own), _other(header.session_budget, of_session)
+
+
+def _other(before: Budget | None, now: Budget | None) -> Budget | None:
+    before, now = before or Budget(), now or Budget()
+    return None if dict(now) == dict(before) else now
+
+
 def cut_short(view: RunView) -> Excess | None:
     """Give the limit of a run above that ends a run below before its end.
 
@@ -75,8 +95,8 @@ def used_up(excess: Excess, plan: CallsPlan) -> str:
         plan.language,
         "budget_used_up",
         limit=excess.limit if excess.scope == "run" else f"{excess.scope} {excess.limit}",
-        value=f"{excess.value:g}",
-        spent=f"{excess.spent:g}",
+        value=f"{excess.value:.12g}",
+        spent=f"{excess.spent:.12g}",
     )
 
 

@@ -315,6 +315,8 @@ class RunResumed(Payload):
 
     `changes` are what the caller says to a graph, and `answers` what he answers, by the ids of the
     questions; what an answer does is told by the `approval.*` that follows.
+    `budget` and `session_budget` are the limits that bind the run and those below it from now on,
+    absent when they did not change; an empty one lifts them.
     """
 
     TYPE = "run.resumed"
@@ -325,8 +327,12 @@ class RunResumed(Payload):
     by: str = sparse("")
     changes: tuple[Change, ...] = sparse(())
     answers: dict[EventId, JsonValue] = sparse({})
+    budget: Budget | None = sparse(None)
+    session_budget: Budget | None = sparse(None)
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
+        if run.outcome is None or run.is_resumable:
+            run = run.bound(self.budget, self.session_budget)
         return run.resumed(self.changes, fact.ts)
 
 

@@ -6,7 +6,7 @@ all are total: a fact that no longer applies changes nothing.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
@@ -476,6 +476,19 @@ class RunState(Evolving):
     def exceeded_limit(self, limit: str) -> "RunState":
         """Take note of a limit that was reached, so that it is told once."""
         return self.but(exceeded=self.exceeded | {limit})
+
+    def bound(self, budget: Budget | None, session_budget: Budget | None) -> "RunState":
+        """Take other limits, None for those that stay; what was told of the old ones is past."""
+        if budget is None and session_budget is None:
+            return self
+        header = self.header
+        if budget is not None:
+            header = replace(header, budget=None if budget.is_empty else budget)
+        if session_budget is not None:
+            kept = None if session_budget.is_empty else session_budget
+            header = replace(header, session_budget=kept)
+        finalizing = None if self.finalizing == "budget" else self.finalizing
+        return self.but(header=header, exceeded=frozenset(), finalizing=finalizing)
 
     def stored(self, artifact: StoredArtifact) -> "RunState":
         """Take note of a file that is kept; the same file is noted once."""

@@ -170,6 +170,8 @@ class SessionState:
         if before is None:
             self._before[run_id] = self._history
             self._keep_posed(run)
+        elif before.header is not run.header:  # other limits bind it now
+            self._concluded.pop(run_id, None)
         if isinstance(run.outcome, Completed):
             self._keep_written(before, run)
         if run.header.parent_run_id is not None:

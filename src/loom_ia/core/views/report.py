@@ -12,6 +12,8 @@ from loom_ia.core.ids import RunId, SessionId
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.run import RunState, Status
+from loom_ia.core.state.session import SessionState
+from loom_ia.core.views.budget import BudgetUse, session_uses
 
 Period: TypeAlias = Literal["day", "month"]
 
@@ -70,6 +72,7 @@ class UsageReport(Value):
     """Consumption of a run and those below it, of a whole session, or of a period.
 
     For a session `run_id` is None; for a period both ids are, and `since` and `until` bound it.
+    `budget` has the limits that stop the run, or those of the session, and what was spent of each.
     """
 
     session_id: SessionId | None = None
@@ -81,6 +84,7 @@ class UsageReport(Value):
     sessions: tuple[SessionConsumption, ...]
     roles: tuple[RoleConsumption, ...]
     models: tuple[ModelConsumption, ...]
+    budget: tuple[BudgetUse, ...] = ()
 
 
 @dataclass(slots=True)
@@ -179,8 +183,9 @@ class Ledger:
         since: datetime | None = None,
         until: datetime | None = None,
         states: Mapping[RunId, RunState] | None = None,
+        budget: tuple[BudgetUse, ...] = (),
     ) -> UsageReport:
-        """Give what was counted; `states` tells what the runs became."""
+        """Give what was counted; `states` tells what the runs became, `budget` what bound them."""
         known = states or {}
         runs = sorted(self._runs.items(), key=lambda listed: (listed[1].since, listed[0]))
         return UsageReport(
@@ -213,20 +218,28 @@ class Ledger:
                 ModelConsumption.model_validate(spent.fields(name=name, model_id=model_id))
                 for (name, model_id), spent in self._models.items()
             ),
+            budget=budget,
         )
 
 
 def usage_report(
-    events: Iterable[Event], session_id: SessionId, run_id: RunId | None = None
+    events: Iterable[Event],
+    session_id: SessionId,
+    run_id: RunId | None = None,
+    *,
+    budget: tuple[BudgetUse, ...] = (),
 ) -> UsageReport:
-    """Report on the events of a session, or of one run and those below it."""
+    """Report on the events of a session, or of one run and those below it, bound by `budget`."""
     events = list(events)
-    ledger, runs = Ledger(), fold(events)
+    ledger, runs, session = Ledger(), fold(events), SessionState()
     for run in runs.values():
         ledger.open(run)
+        session.put(run)
+    if run_id is None:
+        budget = session_uses(session)
     for event in events:
         ledger.add(event)
-    return ledger.report(session_id, run_id, states=runs)
+    return ledger.report(session_id, run_id, states=runs, budget=budget)
 
 
 def bounds(period: Period, now: datetime) -> tuple[datetime, datetime]:

@@ -16,6 +16,7 @@ from loom_ia.core.state.calls import QuestionKind
 from loom_ia.core.state.questions import Asking, open_questions
 from loom_ia.core.state.run import Completed, Failed, FinalizingReason, RunState, Status
 from loom_ia.core.state.session import SessionState, state_of
+from loom_ia.core.views.budget import BudgetUse, budget_uses
 
 
 class PendingApproval(Value):
@@ -45,9 +46,10 @@ class RunResult(Value):
 
     `text` is the answer as plain text, empty until the run is completed; `cost_usd` is in dollars.
     `unpriced_calls` counts the calls that `cost_usd` leaves out, for no price is known of them.
-    `finalizing` says why the run had to conclude, None when it did so by itself. A result may be of
-    a run that is not over: then it says what was true when it was read. `state` is the state of the
-    session as the run sees it.
+    `budget` has the limits that stop the run, and what was spent of each. `finalizing` says why the
+    run had to conclude, None when it did so by itself. A result may be of a run that is not over:
+    then it says what was true when it was read. `state` is the state of the session as the run sees
+    it.
     """
 
     run_id: RunId
@@ -62,6 +64,7 @@ class RunResult(Value):
     usage: Usage = Usage()
     cost_usd: float = 0.0
     unpriced_calls: int = 0
+    budget: tuple[BudgetUse, ...] = ()
     finalizing: FinalizingReason | None = None
     artifacts: tuple[StoredArtifact, ...] = ()
     pending_approvals: tuple[PendingApproval, ...] = ()
@@ -128,6 +131,7 @@ def run_result(run: RunState, session: SessionState | None = None) -> RunResult:
         usage=spent.usage,
         cost_usd=spent.cost,
         unpriced_calls=spent.unpriced,
+        budget=() if session is None else budget_uses(run, session),
         finalizing=run.finalizing,
         artifacts=run.artifacts if session is None else _files(run, session),
         pending_approvals=tuple(
