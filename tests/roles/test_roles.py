@@ -1,5 +1,8 @@
 """A role: one call of another model, with what it declares and nothing else."""
 
+from loom_ia.core.model.content import ArtifactBlock
+from loom_ia.engine.attachments import Attachment
+from tests.pictures import png
 from tests.roles.studio import Studio, call, calling, of_type
 
 
@@ -99,3 +102,43 @@ async def test_an_empty_answer_of_a_role_is_an_error(studio: Studio) -> None:
     async with studio.open() as loom:
         await loom.run("devis", "Devis ?")
     assert studio["CHEF"].results()[-1] == "[result:2]\nrediger gave nothing."
+
+
+async def test_d4_a_terminal_role_beside_another_call_is_a_tool_like_it(studio: Studio) -> None:
+    """The main model reads both results, and the journal says why the role gave no answer."""
+    studio.agents["devis"]["roles"][0]["terminal"] = True
+    studio.scripts["CHEF"][1] = calling(call("rediger", ton="bref"), call("lire", cle="x"))
+    async with studio.open() as loom:
+        result = await loom.run("devis", "Devis ?")
+        events = await loom.events(result.run_id)
+    assert result.text == "C'est fait."
+    assert len(studio["CHEF"].requests) == 3
+    (decided,) = of_type(events, "policy.decided")
+    assert decided.facets == {
+        "policy": "loom.terminal",
+        "point": "after_tool",
+        "decision": "continue",
+    }
+    called = next(e for e in of_type(events, "tool.called") if e.facets["tool_name"] == "rediger")
+    assert decided.span_id == called.span_id
+
+
+PNG = png(3, 2)
+
+
+async def test_d8_a_role_that_sees_is_offered_when_there_is_an_image(studio: Studio) -> None:
+    """Its model is given the image; without one, the main model does not know the role."""
+    studio.models["PLUME"] = {"capabilities": {"vision": True}}
+    studio.agents["devis"]["roles"][0]["context"] = ["user_input", "attachments"]
+    studio.scripts["CHEF"] = [calling(call("rediger", ton="bref")), {"text": "fini"}]
+    async with studio.open() as loom:
+        await loom.run("devis", "Que vois-tu ?")
+        assert "rediger" not in studio["CHEF"].tools(0)
+        assert "There is no tool 'rediger'" in studio["CHEF"].results()[0]
+        studio["CHEF"].requests.clear()
+        await loom.run("devis", "Que vois-tu ?", attachments=[Attachment(PNG, "a.png")])
+    assert "rediger" in studio["CHEF"].tools(0)
+    (message,) = studio["PLUME"].requests[0].conversation()
+    assert [block.name for block in message.blocks if isinstance(block, ArtifactBlock)] == ["a.png"]
+    assert "<attachments>\na.png (image/png)\n</attachments>" in message.text
+    assert "<user_input>\nQue vois-tu ?\n</user_input>" in message.text
