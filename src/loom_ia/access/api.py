@@ -24,6 +24,7 @@ from loom_ia.core.json import JsonObject
 from loom_ia.core.model.attachments import AttachmentLimits
 from loom_ia.core.model.caller import CallerContext
 from loom_ia.core.model.messages import Message
+from loom_ia.core.model.policy import JudgeMode
 from loom_ia.core.ports.clock import Clock
 from loom_ia.core.ports.journal import Journal
 from loom_ia.core.ports.models import ModelClient
@@ -205,6 +206,7 @@ class Loom:
         context: CallerContext | None = None,
         approver: Approver | None = None,
         state: Mapping[str, Any] | None = None,
+        judges: JudgeMode = "auto",
         on_chunk: Listener | None = None,
     ) -> RunResult:
         """Run an agent until it has answered, failed, or waits for a human.
@@ -217,7 +219,15 @@ class Loom:
         `AttachmentRefused`, `StateRefused`, `DecisionRefused`; nothing was written then.
         """
         order = Order(
-            agent, message, session_id, run_id, context, approver, state, attachments=attachments
+            agent,
+            message,
+            session_id,
+            run_id,
+            context,
+            approver,
+            state,
+            attachments=attachments,
+            judges=judges,
         )
         opened = await runs.open_run(self._instance, order)
         listener = runs.careful(on_chunk)
@@ -249,7 +259,7 @@ class Loom:
             raise_on_error=raise_on_error,
         )
 
-    async def stream(
+    async def stream(  # noqa: PLR0913 -- as `run`
         self,
         agent: str,
         message: str | Message,
@@ -260,6 +270,7 @@ class Loom:
         context: CallerContext | None = None,
         approver: Approver | None = None,
         state: Mapping[str, Any] | None = None,
+        judges: JudgeMode = "auto",
     ) -> AsyncIterator[LiveItem]:
         """Run an agent and give what happens as it does: pieces of text and events of the journal.
 
@@ -267,7 +278,15 @@ class Loom:
         the iteration stops the drive; the run stays in the journal and can be resumed.
         """
         order = Order(
-            agent, message, session_id, run_id, context, approver, state, attachments=attachments
+            agent,
+            message,
+            session_id,
+            run_id,
+            context,
+            approver,
+            state,
+            attachments=attachments,
+            judges=judges,
         )
         async for item in runs.stream(self._instance, order):
             yield item
@@ -370,13 +389,21 @@ class Loom:
         attachments: Sequence[AnyAttachment] = (),
         context: CallerContext | None = None,
         state: Mapping[str, Any] | None = None,
+        judges: JudgeMode = "auto",
     ) -> RunId:
         """Open a run, drive it in the background, and return its id once it is written.
 
         Leaving `async with` waits for it. Raises as `run`.
         """
         order = Order(
-            agent, message, session_id, run_id, context, state=state, attachments=attachments
+            agent,
+            message,
+            session_id,
+            run_id,
+            context,
+            state=state,
+            attachments=attachments,
+            judges=judges,
         )
         return await runs.submit(self._instance, order)
 

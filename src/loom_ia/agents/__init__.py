@@ -1,10 +1,20 @@
 """What an agent is, as its file or its author in Python describes it."""
 
+from loom_ia.agents.checks import (
+    Contract,
+    Criterion,
+    Grounded,
+    JudgeSpec,
+    LastTurns,
+    PolicyReference,
+    Repair,
+    ToolResults,
+    When,
+)
 from loom_ia.agents.session_state import StateKeySpec, StateSourceSpec
 from loom_ia.agents.spec import (
     DEFAULT_MAX_ITERATIONS,
     AgentSpec,
-    AnswerSpec,
     ApprovalSpec,
     Budgets,
     GraphTool,
@@ -20,17 +30,25 @@ from loom_ia.agents.spec import (
 __all__ = [
     "DEFAULT_MAX_ITERATIONS",
     "AgentSpec",
-    "AnswerSpec",
     "ApprovalSpec",
     "Budgets",
+    "Contract",
+    "Criterion",
     "GraphTool",
+    "Grounded",
+    "JudgeSpec",
+    "LastTurns",
     "LlmSettings",
     "MainRole",
+    "PolicyReference",
     "PythonTool",
+    "Repair",
     "RoleSpec",
     "Speaker",
     "StateKeySpec",
     "StateSourceSpec",
     "SubagentRef",
     "ToolReference",
+    "ToolResults",
+    "When",
 ]

@@ -4,12 +4,13 @@ Law. These are values: they name models, prompts and tools, and hold none of the
 stands for is checked in `loom_ia.config`, with all the rest that the configuration declares.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, cast
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
+from loom_ia.agents.checks import Contract, Grounded, JudgeSpec, PolicyReference
 from loom_ia.agents.session_state import StateKeySpec
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
@@ -31,12 +32,6 @@ _ONE_PROMPT: Final[JsonObject] = {
     "oneOf": [
         {"required": [key], "properties": {key: {"type": "string"}}}
         for key in ("system", "system_file")
-    ]
-}
-_ONE_SCHEMA: Final[JsonObject] = {
-    "oneOf": [
-        {"required": [key], "properties": {key: {"type": kind}}}
-        for key, kind in (("schema", "object"), ("schema_file", "string"))
     ]
 }
 
@@ -110,32 +105,6 @@ class MainRole(Speaker):
         return self
 
 
-class AnswerSpec(_Spec):
-    """The shape that an answer is asked to have: a JSON Schema, written here or in a file.
-
-    A model that follows schemas is given it as it is, when it has no tool to call; else the
-    schema is put in its prompt. In Python: `AnswerSpec(schema={…})`.
-    """
-
-    model_config = ConfigDict(json_schema_extra=_ONE_SCHEMA, serialize_by_alias=True)
-
-    # `schema` is the name of a method of Pydantic's.
-    json_schema: JsonObject | None = Field(
-        default=None, alias="schema", description="A JSON Schema; give this or `schema_file`."
-    )
-    schema_file: str | None = Field(
-        default=None,
-        min_length=1,
-        description="A file that holds it, JSON or YAML, relative to the folder of `loom.yaml`.",
-    )
-
-    @model_validator(mode="after")
-    def _one_schema(self) -> Self:
-        if (self.json_schema is None) == (self.schema_file is None):
-            raise PydanticCustomError("one_schema", "give either schema or schema_file")
-        return self
-
-
 class ApprovalSpec(_Spec):
     """How long a request for approval stays open, in seconds (None: for ever), and what then."""
 
@@ -185,7 +154,7 @@ class ToolReference(_Spec):
     @property
     def overrides(self) -> dict[str, Any]:
         """The declarations that this reference replaces, by the names of `ToolSpec`."""
-        return self.model_dump(exclude={self.KEY}, exclude_none=True)
+        return self.model_dump(exclude={self.KEY, "output", "grounded"}, exclude_none=True)
 
 
 class PythonTool(ToolReference):
@@ -209,6 +178,15 @@ class PythonTool(ToolReference):
     idempotent: bool | None = Field(default=None, description=_OVERRIDES)
     on_unknown: OnUnknown | None = Field(default=None, description=_OVERRIDES)
     offload_over: int | None = Field(default=None, gt=0, description=_OVERRIDES)
+    output: Contract | None = Field(
+        default=None, description="What it must give; else the model reads why it was refused."
+    )
+    grounded: bool | Grounded | None = Field(
+        default=None,
+        description=(
+            "Refuse a call whose arguments hold amounts, dates, references… that no source holds."
+        ),
+    )
 
 
 class GraphTool(ToolReference):
@@ -307,8 +285,9 @@ class RoleSpec(Speaker):
         description="Called alone, what it gives is the answer of the run, as it is.",
     )
     timeout: float | None = Field(default=None, gt=0, description="Seconds that it may take.")
-    output: AnswerSpec | None = Field(
-        default=None, description="The shape that what it gives is asked to have."
+    output: Contract | None = Field(default=None, description="What it must give.")
+    judge: JudgeSpec | None = Field(
+        default=None, description="A model that marks what it gives, once the contract is kept."
     )
 
 
@@ -365,8 +344,19 @@ class AgentSpec(_Spec):
     budget: Budgets = Field(
         default=Budgets(), description="Overrides the root's `budgets`, key by key."
     )
-    output: AnswerSpec | None = Field(
-        default=None, description="The shape that the answer is asked to have."
+    output: Contract | None = Field(default=None, description="What its answer must be.")
+    judge: JudgeSpec | None = Field(
+        default=None, description="A model that marks its answer, once the contract is kept."
+    )
+    policies: tuple[PolicyReference, ...] = Field(
+        default=(), strict=False, description="Code that is asked at points of its runs, in order."
+    )
+    stream_output: Literal["live", "after_guards"] | None = Field(
+        default=None,
+        description=(
+            "Whether pieces of an answer are shown as they come, or once it passed its checks; "
+            "`null`: as they come when it has none."
+        ),
     )
     language: Language | None = Field(default=None, description="Overrides the root's `language`.")
     tools: tuple[ToolSpecs, ...] = Field(
@@ -387,3 +377,12 @@ class AgentSpec(_Spec):
         default_factory=dict[str, StateKeySpec],
         description="The values that it keeps for a session, by key.",
     )
+
+    @property
+    def judges(self) -> "Iterator[tuple[tuple[str | int, ...], JudgeSpec, Speaker]]":
+        """Give each judge, its place, and who wrote what it judges."""
+        if self.judge is not None:
+            yield ("judge",), self.judge, self.main
+        for position, role in enumerate(self.roles):
+            if role.judge is not None:
+                yield ("roles", position, "judge"), role.judge, role

@@ -15,7 +15,7 @@ from typing import TypeAlias, cast
 from loom_ia.app.instance import Instance
 from loom_ia.app.session_state import require_state
 from loom_ia.core.decide.limits import rebound
-from loom_ia.core.errors import LoomError, NewerJournal, RunExists, RunMoved
+from loom_ia.core.errors import JudgeSkip, LoomError, NewerJournal, RunExists, RunMoved
 from loom_ia.core.events.artifact import ArtifactStored
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.message import UserMessage
@@ -26,6 +26,7 @@ from loom_ia.core.model.caller import CallerContext
 from loom_ia.core.model.chunks import ModelChunk
 from loom_ia.core.model.content import TextBlock
 from loom_ia.core.model.messages import Message
+from loom_ia.core.model.policy import JudgeMode
 from loom_ia.core.state.kept import present
 from loom_ia.core.state.run import RunState
 from loom_ia.core.state.session import is_held
@@ -58,6 +59,7 @@ class Order:
     approver: Approver | None = None
     state: Mapping[str, object] | None = None
     attachments: Sequence[AnyAttachment] = ()
+    judges: JudgeMode = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +75,13 @@ async def open_run(instance: Instance, order: Order) -> Opened:
     """Prepare a run: check everything that can be refused, and stage its first facts.
 
     Raises `UnknownAgent`, `RunExists`, `UnusableId`, `UnstorableValue`, `StateRefused`,
-    `AttachmentRefused`, and `ArtifactStoreError` when what is attached cannot be kept. Nothing is
-    written to the journal before the run is driven, and its first facts go together; nothing is
-    stored before every check.
+    `JudgeSkip`, `AttachmentRefused`, and `ArtifactStoreError` when what is attached cannot be kept.
+    Nothing is written to the journal before the run is driven, and its first facts go together;
+    nothing is stored before every check.
     """
     program = _with_approver(instance.program(order.agent), order.approver)
+    if order.judges == "skip" and program.keeps_judges:
+        raise JudgeSkip("judges cannot be skipped in the profile prod: leave judges as it is")
     run_id = order.run_id or instance.clock.new_id()
     require_safe_id(run_id, "run id")
     session_id = order.session_id or run_id
@@ -107,6 +111,7 @@ async def open_run(instance: Instance, order: Order) -> Opened:
         context=context,
         budget=plan.binding,
         session_budget=plan.session_binding,
+        judges=order.judges,
         state=state,
         state_keys=plan.state.declared,
     )

@@ -6,6 +6,7 @@ from typing import Any, Literal, cast
 
 from loom_ia.agents import AgentSpec, GraphTool, PythonTool, RoleSpec, Speaker, SubagentRef
 from loom_ia.assembly.backends import factory
+from loom_ia.assembly.checks import checks_digest, role_stages, stages_of
 from loom_ia.assembly.graphs import Graphs
 from loom_ia.assembly.models import Models
 from loom_ia.assembly.session_state import state_rules
@@ -24,6 +25,7 @@ from loom_ia.core.ports.tools import Tool
 from loom_ia.core.template import Template
 from loom_ia.engine.breaker import Circuits
 from loom_ia.engine.program import Program
+from loom_ia.engine.stages import Stages, reviews_of
 from loom_ia.engine.values import JournalStore
 from loom_ia.graph.definition import GraphDefinition
 from loom_ia.graph.models import ChatModel, as_chat
@@ -74,7 +76,8 @@ class Host:
         if self._programs is None:
             self.warnings = self.loaded.check_references()
             speakers = (who for agent in self.config.agents for who in (agent.main, *agent.roles))
-            used = (model for speaker in speakers for model in speaker.chain)
+            judges = (judge for agent in self.config.agents for _, judge, _ in agent.judges)
+            used = (model for speaker in (*speakers, *judges) for model in speaker.chain)
             problems = list(self.models.make(frozenset(used)))
             graphs = Graphs(self.loaded)
             known = graphs.all()
@@ -258,9 +261,11 @@ class Host:
     def _program(self, agent: AgentSpec, tools: Mapping[str, Tool]) -> Program:
         reader = ArtifactRead(self.artifacts, self.loaded.language(agent))
         below = {ref.called: self._subagent(agent, ref) for ref in agent.subagents}
-        roles = {role.name: self._role(agent, role) for role in agent.roles}
+        roles = {role.name: self._role(agent, role, tools) for role in agent.roles}
         tools = {**tools, **below, **roles}
-        return self._bound(self._plan(agent, tools, reader), {**tools, ARTIFACT_READ: reader})
+        stages = stages_of(self.loaded, agent, tools, self.models.__getitem__)
+        plan = self._plan(agent, tools, reader, stages)
+        return self._bound(plan, {**tools, ARTIFACT_READ: reader}, stages)
 
     def _subagent(self, agent: AgentSpec, reference: SubagentRef) -> SubagentTool:
         """Give the tool by which an agent calls another one."""
@@ -274,10 +279,12 @@ class Host:
             limits=agent.budget.over(self.config.budgets).run,
         )
 
-    def _role(self, agent: AgentSpec, role: RoleSpec) -> RoleTool:
+    def _role(self, agent: AgentSpec, role: RoleSpec, tools: Mapping[str, Tool]) -> RoleTool:
         """Give the tool by which an agent calls one of its roles."""
         key = spoken_by(agent, role.name)
         model, *fallbacks = (self._facts(role, name) for name in role.chain)
+        place: KeyPath = ("roles", [one.name for one in agent.roles].index(role.name))
+        stages = role_stages(self.loaded, agent, role, place, tools, self.models.__getitem__)
         plan = agent_plan(
             name=agent.name,
             model=model,
@@ -286,20 +293,22 @@ class Host:
             max_iterations=1,
             timeout=role.timeout,
             language=self.loaded.language(agent),
-            output_schema=self.loaded.schemas.get(key),
+            output_schema=self.loaded.schemas.get((agent.name, (*place, "output"))),
+            reviews=reviews_of(stages),
+            checks=checks_digest(role),
         )
         template = role.input_template
         return RoleTool.of(
             role.name,
             role.description,
-            self._bound(plan, {}),
+            self._bound(plan, {}, stages),
             input_schema=role.input_schema,
             context=role.context,
             template=None if template is None else Template.parse(template),
             terminal=role.terminal,
         )
 
-    def _bound(self, plan: AgentPlan, tools: Mapping[str, Tool]) -> Program:
+    def _bound(self, plan: AgentPlan, tools: Mapping[str, Tool], stages: Stages) -> Program:
         """Give a plan what it needs to be driven."""
         return Program(
             plan,
@@ -309,9 +318,13 @@ class Host:
             idempotency=self.idempotency,
             circuits=self._circuits,
             captures_exchanges=self.config.telemetry.capture.raw_exchanges,
+            stages=stages,
+            keeps_judges=self.loaded.profile.name == "prod",
         )
 
-    def _plan(self, agent: AgentSpec, tools: Mapping[str, Tool], reader: ArtifactRead) -> AgentPlan:
+    def _plan(
+        self, agent: AgentSpec, tools: Mapping[str, Tool], reader: ArtifactRead, stages: Stages
+    ) -> AgentPlan:
         limits = agent.budget.over(self.config.budgets)
         model, *fallbacks = (self._facts(agent.main, name) for name in agent.main.chain)
         return agent_plan(
@@ -325,10 +338,12 @@ class Host:
             expires_in=agent.approval.expires_in,
             on_expiry=agent.approval.on_expiry,
             language=self.loaded.language(agent),
-            output_schema=self.loaded.schemas.get(spoken_by(agent)),
+            output_schema=self.loaded.schemas.get((agent.name, ("output",))),
             reader=reader.spec,
             budget=limits.run,
             on_exceed=limits.on_exceed or "stop",
+            reviews=reviews_of(stages),
+            checks=checks_digest(agent),
             session_budget=limits.session.limits,
             state=state_rules(agent, self.config.sessions.state),
             max_depth=agent.max_depth,

@@ -30,14 +30,11 @@ UNAVAILABLE_KEYS: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
         ("execution", "tools"): _keys("validate_arguments"),
         ("telemetry",): _keys("redaction exporters"),
         ("telemetry", "capture"): _keys("exports"),
-        AGENT: _keys("expose judge stream_output policies"),
-        (*AGENT, "output"): _keys(
-            "must_match must_not_match max_chars normalize repair on_failure fallback_message"
-        ),
+        AGENT: _keys("expose"),
         (*AGENT, "approval"): _keys("scope"),
         ("budgets",): _keys("tenant"),
         (*AGENT, "budget"): _keys("tenant"),
-        _TOOL: _keys("mcp source alias include exclude required tools output description"),
+        _TOOL: _keys("mcp source alias include exclude required tools description"),
     }
 )
 
@@ -45,7 +42,6 @@ UNAVAILABLE_VALUES: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
     {
         ("storage", "events", "backend"): frozenset({"postgres"}),
         ("storage", "idempotency", "backend"): frozenset({"postgres", "redis"}),
-        (*_TOOL, "approval"): frozenset({"policy"}),
     }
 )
 

@@ -80,7 +80,7 @@ class LoadedConfig:
     references: References
     project: Project
     durable: bool
-    schemas: Mapping[str, JsonObject]
+    schemas: Mapping[tuple[str, KeyPath], JsonObject]
     environ: Mapping[str, str] | None = None
     overrides: tuple[Override, ...] = ()
     warnings: tuple[Problem, ...] = ()
@@ -321,8 +321,8 @@ def _prepare(
         project=project,
         durable=durable,
         schemas={
-            spoken_by(specs[position], role): answer.schema
-            for (position, role), answer in project.schemas.items()
+            (specs[position].name, path): answer.schema
+            for (position, path), answer in project.schemas.items()
             if answer.schema is not None
         },
         environ=written.environ,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from loom_ia.agents import AgentSpec, Speaker
+from loom_ia.agents import AgentSpec, JudgeSpec, Speaker
 from loom_ia.config.document import KeyPath
 from loom_ia.config.places import Source
 from loom_ia.config.references import References
@@ -34,6 +34,26 @@ class WrittenAgent:
             yield WrittenChain("", self.spec.main, ("main",))
         for position, role in enumerate(self.spec.roles):
             yield WrittenChain(role.name, role, ("roles", position))
+
+    @property
+    def judges(self) -> "Iterator[tuple[KeyPath, JudgeSpec, Speaker]]":
+        """The judges of the agent that are sound, each with who wrote what it judges."""
+        for path, judge, speaker in self.spec.judges:
+            if path[0] not in self.broken:
+                yield path, judge, speaker
+
+    @property
+    def judging(self) -> Iterator[tuple[KeyPath, str]]:
+        """Each model of a judge, and where it is named."""
+        for path, judge, _ in self.judges:
+            yield from judge_models(path, judge)
+
+
+def judge_models(path: KeyPath, judge: JudgeSpec) -> Iterator[tuple[KeyPath, str]]:
+    """Give each model of a judge that stands at `path`, and where it is named."""
+    yield (*path, "model"), judge.model
+    for position, model in enumerate(judge.fallbacks):
+        yield (*path, "fallbacks", position), model
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +107,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSchema:
-    """The schema of an agent's answers; None when it has faults, told by `problems`."""
+    """The schema of a contract; None when it has faults, told by `problems`."""
 
     schema: JsonObject | None = None
     problems: tuple[Problem, ...] = ()
@@ -110,7 +130,9 @@ class Project:
     graphs: tuple[WrittenGraph, ...] = ()
     broken: frozenset[str] = frozenset()
     prompts: Mapping[Spoken, Prompt] = field(default_factory=dict[Spoken, Prompt])
-    schemas: Mapping[Spoken, AnswerSchema] = field(default_factory=dict[Spoken, AnswerSchema])
+    schemas: Mapping[tuple[int, KeyPath], AnswerSchema] = field(
+        default_factory=dict[tuple[int, KeyPath], AnswerSchema]
+    )
 
     def graph(self, name: str) -> WrittenGraph | None:
         """Find a graph that is written, by its name."""

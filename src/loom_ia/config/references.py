@@ -1,6 +1,6 @@
 """From the names that a configuration writes to the Python objects that they stand for.
 
-Law. A name is registered by a module of `imports` (the own name of a tool or of a graph,
+Law. A name is registered by a module of `imports` (the own name of a tool, a graph or a policy,
 or the variable's) or by `Loom.register`; else it reads `module:attribute`. One name stands for one
 object. Names that start with `loom.` are ours. Modules are imported once, when a name is first
 asked for.
@@ -55,6 +55,12 @@ def is_graph(value: object) -> bool:
     """Whether `value` is a graph; where none was ever built, nothing is imported to tell."""
     home = sys.modules.get("loom_ia.graph.definition")
     return home is not None and isinstance(value, home.GraphDefinition)
+
+
+def is_policy(value: object) -> bool:
+    """Whether `value` is a policy; where none was ever made, nothing is imported to tell."""
+    home = sys.modules.get("loom_ia.policies.function")
+    return home is not None and isinstance(value, home.PolicyFunction)
 
 
 def faults_of(value: object) -> tuple[Problem, ...]:
@@ -148,6 +154,17 @@ class References:
             _refuse(name, template, name=name, choices=_listed(f"{m}:{name}" for m in modules))
         return values[0]
 
+    def policy(self, name: str) -> object:
+        """Give what the name of a policy stands for; ours are found too. Raises as `find`."""
+        if name.startswith(RESERVED):
+            from loom_ia.policies.builtin import BUILTIN
+
+            if name in BUILTIN:
+                return BUILTIN[name]
+            template = "there is no policy {name} (ours: {known})"
+            _refuse(name, template, name=name, known=", ".join(sorted(BUILTIN)))
+        return self.find(name)
+
     @property
     def graphs(self) -> tuple[object, ...]:
         """The graphs that were registered or stand in the modules, in the order of their names."""
@@ -189,7 +206,7 @@ class References:
             if not _is_public(variable):
                 continue
             yield from self.shown(faults_of(value))
-            if not (is_tool(value) or is_graph(value)):
+            if not (is_tool(value) or is_graph(value) or is_policy(value)):
                 continue
             entry = _Named(value, f"{name}:{variable}")
             own = value.spec.name if is_tool(value) else str(getattr(value, "name", variable))

@@ -1,4 +1,4 @@
-"""The JSON Schemas of answers: written in the agent, or read from the file that it names.
+"""The JSON Schemas of contracts: written in the agent, or read from the file that it names.
 
 Law. A `schema_file` is JSON or YAML, inside the folder of `loom.yaml`. A schema is checked as a
 schema here, once: whoever takes it afterwards need not.
@@ -8,40 +8,47 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from loom_ia.agents import AnswerSpec
+from loom_ia.agents import AgentSpec, Contract, PythonTool
 from loom_ia.config.document import KeyPath, read_document
 from loom_ia.config.files import read_bytes
 from loom_ia.config.places import Show, reason
-from loom_ia.config.project import AnswerSchema, Spoken, WrittenAgent
+from loom_ia.config.project import AnswerSchema, WrittenAgent
 from loom_ia.core.json import JsonObject
+
+
+def contracts_of(spec: AgentSpec) -> Iterator[tuple[KeyPath, Contract]]:
+    """Give the contracts of an agent, each with its place."""
+    if spec.output is not None:
+        yield ("output",), spec.output
+    for position, role in enumerate(spec.roles):
+        if role.output is not None:
+            yield ("roles", position, "output"), role.output
+    for position, tool in enumerate(spec.tools):
+        if isinstance(tool, PythonTool) and tool.output is not None:
+            yield ("tools", position, "output"), tool.output
 
 
 def read_schemas(
     agents: Sequence[WrittenAgent], base_dir: Path, show: Show
-) -> dict[Spoken, AnswerSchema]:
-    """Read the schema of each agent, and of each of its roles, that has one."""
-    schemas: dict[Spoken, AnswerSchema] = {}
+) -> dict[tuple[int, KeyPath], AnswerSchema]:
+    """Read the schema of each contract that has one, by the position of its agent and its place."""
+    schemas: dict[tuple[int, KeyPath], AnswerSchema] = {}
     for position, agent in enumerate(agents):
-        for role, output, at in _outputs(agent):
-            if output.json_schema is not None:
-                place = (*at, "schema")
-                schemas[position, role] = _checked(agent, place, output.json_schema)
-            elif output.schema_file is not None:
-                place = (*at, "schema_file")
-                schemas[position, role] = _read(agent, place, base_dir, output.schema_file, show)
+        for path, contract in contracts_of(agent.spec):
+            if path[0] in agent.broken:
+                continue
+            if contract.json_schema is not None:
+                found = _checked(agent, (*path, "schema"), contract.json_schema)
+            elif contract.schema_file is not None:
+                found = _read(agent, base_dir, (*path, "schema_file"), contract.schema_file, show)
+            else:
+                continue
+            schemas[position, path] = found
     return schemas
 
 
-def _outputs(agent: WrittenAgent) -> Iterator[tuple[str, AnswerSpec, KeyPath]]:
-    if agent.spec.output is not None and "output" not in agent.broken:
-        yield "", agent.spec.output, ("output",)
-    for position, role in enumerate(agent.spec.roles):
-        if role.output is not None:
-            yield role.name, role.output, ("roles", position, "output")
-
-
 def _read(
-    agent: WrittenAgent, place: KeyPath, base_dir: Path, name: str, show: Show
+    agent: WrittenAgent, base_dir: Path, place: KeyPath, name: str, show: Show
 ) -> AnswerSchema:
     path = Path(os.path.normpath(base_dir / name))
 
@@ -64,7 +71,7 @@ def _read(
     return _checked(agent, place, document.value)
 
 
-def _checked(agent: WrittenAgent, path: KeyPath, schema: JsonObject) -> AnswerSchema:
+def _checked(agent: WrittenAgent, place: KeyPath, schema: JsonObject) -> AnswerSchema:
     from jsonschema import Draft202012Validator, SchemaError
 
     try:
@@ -72,9 +79,9 @@ def _checked(agent: WrittenAgent, path: KeyPath, schema: JsonObject) -> AnswerSc
     except SchemaError as error:
         where = error.json_path.removeprefix("$").removeprefix(".") or "$"
         template = "this is not a JSON Schema: {where}: {problem}"
-        problem = agent.source.problem(path, template, where=where, problem=error.message)
+        problem = agent.source.problem(place, template, where=where, problem=error.message)
         return AnswerSchema(problems=(problem,))
-    if schema.get("type") != "object":
+    if place[0] == "output" and schema.get("type") != "object":
         template = "the schema of an answer must be of type object"
-        return AnswerSchema(problems=(agent.source.problem(path, template),))
+        return AnswerSchema(problems=(agent.source.problem(place, template),))
     return AnswerSchema(schema)

@@ -186,6 +186,10 @@ class UnstorableValue(CallerError, ValueError):
     """A value that JSON, and so the journal, cannot hold; the message names its path."""
 
 
+class JudgeSkip(CallerError):
+    """The judges of a run cannot be skipped here."""
+
+
 class UnusableId(CallerError, ValueError):
     """An id that a file name cannot hold: it must match `[A-Za-z0-9][A-Za-z0-9._-]{0,127}`."""
 

@@ -56,7 +56,8 @@ class Program:
     `models` has the clients of the plan's chain, by their id. Without `artifacts` nothing can be
     put away; without `idempotency` keys are kept in the journal. `circuits` are those of the whole
     instance. With `captures_exchanges`, what goes over the wire to a provider is a fact.
-    `stages` are those who are asked at the points of `plan.reviews`, in order. `approver` decides
+    `stages` are those who are asked at the points of `plan.reviews`, in order; with
+    `keeps_judges`, no caller may skip those who judge. `approver` decides
     in line; below a graph it is the one of the graph, and `answers` asks it.
     """
 
@@ -70,6 +71,7 @@ class Program:
     circuits: Circuits = field(default_factory=Circuits)
     captures_exchanges: bool = False
     stages: Stages = ()
+    keeps_judges: bool = False
 
 
 # -- graphs ---------------------------------------------------------------------------------------

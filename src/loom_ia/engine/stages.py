@@ -25,7 +25,7 @@ class Heard:
 
     `error_type` is how the run fails, when it does. With `tools`, what is to be made again may be
     made with tools. `ends` tells that nobody else is asked. `is_error` tells that the stage itself
-    failed, and that the decision is what is to be done then.
+    failed, for this `reason`, and that the decision is what is to be done then.
     """
 
     decision: Decision = CONTINUE
@@ -34,6 +34,7 @@ class Heard:
     tools: bool = True
     ends: bool = False
     is_error: bool = False
+    reason: str = ""
 
 
 class Asking(Protocol):

@@ -23,6 +23,7 @@ from loom_ia.core.ids import CallId, RunId, SessionId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.caller import CallerContext
 from loom_ia.core.model.messages import Message
+from loom_ia.core.model.policy import JudgeMode
 from loom_ia.core.model.tooling import ToolSpec
 from loom_ia.core.plan import CallFacts
 from loom_ia.core.ports.tools import Tool
@@ -61,6 +62,7 @@ class RepeatableLoom(Loom):
         context: CallerContext | None = None,
         approver: Approver | None = None,
         state: Mapping[str, Any] | None = None,
+        judges: JudgeMode = "auto",
         on_chunk: Listener | None = None,
     ) -> RunResult:
         """Run an agent, or go on with the run that bears this id already."""
@@ -76,6 +78,7 @@ class RepeatableLoom(Loom):
                 context=context,
                 approver=approver,
                 state=state,
+                judges=judges,
                 on_chunk=on_chunk,
             )
         except RunExists:
@@ -123,6 +126,7 @@ class RepeatableLoom(Loom):
         attachments: Sequence[AnyAttachment] = (),
         context: CallerContext | None = None,
         state: Mapping[str, Any] | None = None,
+        judges: JudgeMode = "auto",
     ) -> RunId:
         """Run an agent in the background, or go on there with the run that bears this id."""
         if run_id is None:
@@ -136,6 +140,7 @@ class RepeatableLoom(Loom):
                 attachments=attachments,
                 context=context,
                 state=state,
+                judges=judges,
             )
         except RunExists:
             if not self.asked_before:

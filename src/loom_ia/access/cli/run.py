@@ -28,6 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-q", "--quiet", action="store_true", help=_("no summary when the run is completed")
     )
     add_state_option(parser)
+    parser.add_argument(
+        "--judges",
+        choices=("auto", "force", "skip"),
+        default="auto",
+        help=_("have every judge look (force), or none (skip)"),
+    )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--stream", action="store_true", help=_("show the answer as it comes"))
     shape.add_argument("--json", action="store_true", help=_("show the result as JSON"))
@@ -73,6 +79,7 @@ async def _run(args: argparse.Namespace, message: str) -> int:
                     run_id=run_id,
                     attachments=args.attach,
                     state=state,
+                    judges=args.judges,
                 )
             return tell(result, args, durable=desk.store.durable)
         await _stream(desk, args, message, run_id, state)
@@ -97,6 +104,7 @@ async def _stream(
             run_id=run_id,
             attachments=args.attach,
             state=state,
+            judges=args.judges,
         )
         async for item in items:
             live.take(item)

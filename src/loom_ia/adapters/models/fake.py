@@ -36,7 +36,7 @@ from loom_ia.core.model.chunks import (
     UsageReported,
 )
 from loom_ia.core.model.content import ReasoningBlock, ToolResultBlock
-from loom_ia.core.model.messages import Message
+from loom_ia.core.model.messages import Message, is_repair
 from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.model.request import ModelRequest
 from loom_ia.core.model.sizes import Sizes
@@ -213,11 +213,12 @@ class FakeModel:
 def _position(request: ModelRequest) -> tuple[int, str]:
     """Count the answers since the user last spoke, and give what the user said.
 
-    A note of the user's role is the engine speaking, not the user.
+    A note of the user's role is the engine speaking, not the user, and so is what asks for another
+    answer in the place of one that was refused.
     """
     turn = sum(message.role == "assistant" for message in request.notes)
     for message in chain(reversed(request.messages), reversed(request.history)):
-        if message.role == "user":
+        if message.role == "user" and not is_repair(message):
             return turn, message.as_text()
         turn += message.role == "assistant"
     return turn, ""

@@ -11,12 +11,15 @@ from typing import Final, TypeAlias
 
 from loom_ia.config.checks.budgets import check_budgets
 from loom_ia.config.checks.chains import check_chains, check_windows
+from loom_ia.config.checks.contracts import check_contracts
 from loom_ia.config.checks.cycles import check_cycles, check_cycles_in_python
 from loom_ia.config.checks.durability import check_durability
 from loom_ia.config.checks.graphs import check_graphs, check_shapes
 from loom_ia.config.checks.idempotency import check_idempotency
+from loom_ia.config.checks.judges import check_correlated, check_judges, check_samples
 from loom_ia.config.checks.models import check_cache_prices, check_keys, check_models
 from loom_ia.config.checks.names import check_names
+from loom_ia.config.checks.policies import check_policies
 from loom_ia.config.checks.prompts import check_prompts
 from loom_ia.config.checks.references import check_references
 from loom_ia.config.checks.roles import check_roles, check_tool_results
@@ -39,6 +42,8 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_prompts,
     check_schemas,
     check_state,
+    check_contracts,
+    check_judges,
     check_storage,
     check_tools,
     check_roles,
@@ -49,6 +54,7 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 CHECKS_OF_TOOLS: Final[tuple[Check, ...]] = (
     check_references,
+    check_policies,
     check_idempotency,
     check_tool_results,
     check_cycles_in_python,
@@ -58,6 +64,8 @@ HARDENED: Final[tuple[Check, ...]] = (
     check_budgets,
     check_windows,
     check_keys,
+    check_correlated,
+    check_samples,
     check_cache_prices,
 )
 """What would better not be: told everywhere, and refused in prod."""

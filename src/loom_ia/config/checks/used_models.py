@@ -11,7 +11,8 @@ def check_used_models(project: Project) -> Iterator[Problem]:
     if "models" in project.broken and not project.model_ids:
         return
     for agent in project.agents:
-        for path, model in (named for chain in agent.chains for named in chain.models):
+        spoken = (named for chain in agent.chains for named in chain.models)
+        for path, model in (*spoken, *agent.judging):
             if model in project.model_ids:
                 continue
             if project.model_ids:

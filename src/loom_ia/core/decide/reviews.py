@@ -14,7 +14,7 @@ from loom_ia.core.events.message import UserMessage
 from loom_ia.core.events.run import RunFinalizing
 from loom_ia.core.events.tool import ToolCompleted
 from loom_ia.core.model.content import ToolOutput
-from loom_ia.core.model.messages import Message
+from loom_ia.core.model.messages import repair_message
 from loom_ia.core.model.policy import DecisionKind, PolicyPoint
 from loom_ia.core.plan import AgentPlan
 from loom_ia.core.prompts import prompt_text
@@ -100,7 +100,7 @@ def consequence(
             text = prompt_text(language, "not_made")
             feedback = prompt_text(language, "repair", reason=ruling.reason)
             asked = UserMessage(
-                message=Message.text("user", feedback),
+                message=repair_message(feedback),
                 kind="repair",
                 policy=ruling.policy,
                 tools=ruling.tools,

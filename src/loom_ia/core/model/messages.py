@@ -4,10 +4,22 @@ Calls and reasoning stand only in what the assistant says, results only in what 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeAlias, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    Protocol,
+    Self,
+    TypeAlias,
+    cast,
+    overload,
+)
 
 from pydantic import model_validator
 
+from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.content import (
     AnyBlock,
@@ -196,3 +208,16 @@ def _call(given: AnyCall) -> ToolCallBlock:
         raise ValueError(f"the arguments of the call {call_id} are not an object: {arguments!r}")
     given_arguments = dict(cast("Mapping[str, Any]", arguments))
     return ToolCallBlock(call_id=call_id, name=parts["name"], arguments=given_arguments)
+
+
+_REPAIR: Final[dict[str, JsonObject]] = {"loom": {"kind": "repair"}}
+
+
+def repair_message(text: str) -> Message:
+    """Make what asks for another answer in the place of one that was refused."""
+    return Message(role="user", blocks=(TextBlock(text=text, provider_meta=_REPAIR),))
+
+
+def is_repair(message: Message) -> bool:
+    """Whether a message asks for another answer: the engine says it, not the user."""
+    return any("loom" in block.provider_meta for block in message.blocks)

@@ -11,6 +11,7 @@ from loom_ia.core.json import JsonObject, JsonValue
 from loom_ia.core.model.artifacts import StoredArtifact
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.messages import Message
+from loom_ia.core.model.policy import Verdict
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.calls import QuestionKind
 from loom_ia.core.state.questions import Asking, open_questions
@@ -46,10 +47,12 @@ class RunResult(Value):
 
     `text` is the answer as plain text, empty until the run is completed; `cost_usd` is in dollars.
     `unpriced_calls` counts the calls that `cost_usd` leaves out, for no price is known of them.
-    `budget` has the limits that stop the run, and what was spent of each. `finalizing` says why the
-    run had to conclude, None when it did so by itself. A result may be of a run that is not over:
-    then it says what was true when it was read. `state` is the state of the session as the run sees
-    it.
+    `data` is the document that the schema of the answer found in it. `unverified` tells that the
+    answer did not pass its checks and is given all the same, `fallback` that it is the text to be
+    given in that case. `verdicts` are the marks of judges, in order. `budget` has the limits
+    that stop the run, and what was spent of each. `finalizing` says why the run had to conclude,
+    None when it did so by itself. A result may be of a run that is not over: then it says what was
+    true when it was read. `state` is the state of the session as the run sees it.
     """
 
     run_id: RunId
@@ -69,6 +72,10 @@ class RunResult(Value):
     artifacts: tuple[StoredArtifact, ...] = ()
     pending_approvals: tuple[PendingApproval, ...] = ()
     state: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    data: JsonValue = None
+    unverified: bool = False
+    fallback: bool = False
+    verdicts: tuple[Verdict, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -134,6 +141,10 @@ def run_result(run: RunState, session: SessionState | None = None) -> RunResult:
         budget=() if session is None else budget_uses(run, session),
         finalizing=run.finalizing,
         artifacts=run.artifacts if session is None else _files(run, session),
+        data=outcome.data if isinstance(outcome, Completed) else None,
+        unverified=isinstance(outcome, Completed) and outcome.unverified,
+        fallback=isinstance(outcome, Completed) and outcome.fallback,
+        verdicts=run.checks.verdicts,
         pending_approvals=tuple(
             pending_question(asking, run.run_id) for asking in open_questions(run, runs)
         ),

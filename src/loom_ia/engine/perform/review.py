@@ -262,7 +262,7 @@ class _Asking:
             policy=stage.name,
             point=point,
             decision=_KINDS[type(decision)],
-            reason=_reason(decision),
+            reason=_reason(decision) or heard.reason,
             call_id=self.about.call_id if self.about else "",
             error_type=heard.error_type,
             error=heard.is_error,

@@ -1,0 +1,339 @@
+"""What a policy decides at each point, what is written, and what follows."""
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from loom_ia.agents import PolicyReference, PythonTool
+from loom_ia.core.errors import ConfigError
+from loom_ia.core.model.policy import ALLOWED, DecisionKind, PolicyPoint
+from loom_ia.policies import (
+    CONTINUE,
+    AfterModel,
+    AfterTool,
+    BeforeModel,
+    BeforeTool,
+    Decision,
+    Deny,
+    Fail,
+    OnOutput,
+    Pause,
+    PolicyContext,
+    Replace,
+    Retry,
+    Stop,
+    policy,
+)
+from loom_ia.tools import tool
+from tests.policies.shop import Shop, call, scripted
+
+
+@tool
+async def prix(montant: float, taux: float = 20) -> dict[str, float]:
+    """Compute a price."""
+    return {"ttc": round(montant * (1 + taux / 100), 2)}
+
+
+@policy(points=["before_tool"], decisions=["deny"])
+def rates(subject: BeforeTool, context: PolicyContext) -> Decision:
+    """Deny a rate that is not in the list."""
+    rate = subject.arguments.get("taux", 20)
+    known = context.params["rates"]
+    return CONTINUE if isinstance(known, list) and rate in known else Deny(f"no rate {rate}")
+
+
+def shop(*replies: dict[str, Any], hook: Any = None, **more: Any) -> Shop:
+    """Open a shop whose agent has `prix`, and `hook` for its policy."""
+    reference = PolicyReference(hook="hook", **more.pop("reference", {}))
+    return Shop(
+        [scripted("M", *replies)],
+        tools=(PythonTool(python="prix"),),
+        policies=(reference,) if hook else (),
+        named={"prix": prix, "hook": hook} if hook else {"prix": prix},
+        **more,
+    )
+
+
+async def test_a_denied_call_is_not_made_and_the_model_reads_why() -> None:
+    """The first call is refused with its reason, the second is made; one decision is written."""
+    house = shop(
+        call("prix", montant=100, taux=19),
+        call("prix", montant=100, taux=20),
+        {"text": "120"},
+        hook=rates,
+        reference={"params": {"rates": [20, 10]}},
+    )
+    result = await house.run()
+    assert result.text == "120"
+    (decided,) = house.of("policy.decided")
+    assert (decided.policy, decided.decision, decided.reason) == ("rates", "deny", "no rate 19")
+    first, second = house.of("tool.completed")
+    assert first.output.is_error
+    assert "no rate 19" in first.output.text
+    assert second.output.data == {"ttc": 120.0}
+    assert len(house.of("tool.called")) == 1
+
+
+@pytest.mark.parametrize(("on_error", "status"), [("block", "failed"), ("allow", "completed")])
+async def test_a_policy_that_raises(on_error: str, status: str) -> None:
+    """It fails the run under its name, or goes on and says so, as its entry asks."""
+
+    @policy(points=["before_tool"])
+    def broken(subject: BeforeTool) -> Decision:
+        raise RuntimeError("out of order")
+
+    house = shop(
+        call("prix", montant=1), {"text": "ok"}, hook=broken, reference={"on_error": on_error}
+    )
+    result = await house.run()
+    assert result.status == status
+    (decided,) = house.of("policy.decided")
+    assert decided.error
+    assert "out of order" in decided.reason
+    assert result.error_type == ("policy.broken" if status == "failed" else None)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_policy_that_is_too_slow_is_an_error(is_async: bool) -> None:
+    """Its time is bounded, in a thread too."""
+
+    @policy(points=["before_tool"])
+    async def slow(subject: BeforeTool) -> Decision:
+        await asyncio.sleep(30)
+        return CONTINUE
+
+    @policy(points=["before_tool"])
+    def sleepy(subject: BeforeTool) -> Decision:
+        time.sleep(0.6)
+        return CONTINUE
+
+    house = shop(
+        call("prix", montant=1),
+        {"text": "ok"},
+        hook=slow if is_async else sleepy,
+        reference={"timeout": 0.05},
+    )
+    result = await house.run()
+    assert result.error_type in ("policy.slow", "policy.sleepy")
+    assert "0.05 s" in (result.error or "")
+
+
+async def test_what_is_not_declared_is_an_error() -> None:
+    """A decision that the policy does not declare fails the run, whatever the point allows."""
+
+    @policy(points=["before_tool"])
+    def sly(subject: BeforeTool) -> Decision:
+        return Deny("no")
+
+    result = await shop(call("prix", montant=1), {"text": "ok"}, hook=sly).run()
+    assert result.error_type == "policy.sly"
+
+
+@pytest.mark.parametrize("point", list(PolicyPoint))
+@pytest.mark.parametrize("decision", [d for d in DecisionKind if d is not DecisionKind.CONTINUE])
+def test_the_table_is_the_law(point: PolicyPoint, decision: DecisionKind) -> None:
+    """A decision that its point does not allow is refused when the configuration is loaded."""
+
+    @policy(points=[point], decisions=[decision])
+    def any_policy(subject: Any) -> Decision:
+        return CONTINUE
+
+    house = shop({"text": "ok"}, hook=any_policy)
+    if decision in ALLOWED[point]:
+        asyncio.run(house.run())
+        return
+    with pytest.raises(ConfigError, match=f"{point} does not allow {decision}"):
+        asyncio.run(house.run())
+
+
+async def test_arguments_that_are_replaced_are_those_that_run_and_that_the_model_reads() -> None:
+    """The call is made with them, checked again; the conversation shows them as the model's."""
+
+    @policy(points=["before_tool"], decisions=["replace"])
+    def cap(subject: BeforeTool) -> Decision:
+        return Replace({**subject.arguments, "taux": 10})
+
+    house = shop(call("prix", montant=100), {"text": "ok"}, hook=cap)
+    await house.run()
+    (called,) = house.of("tool.called")
+    assert called.arguments == {"montant": 100, "taux": 10}
+
+    @policy(points=["before_tool"], decisions=["replace"])
+    def wrong(subject: BeforeTool) -> Decision:
+        return Replace({"montant": "cent"})
+
+    house = shop(call("prix", montant=100), {"text": "ok"}, hook=wrong)
+    result = await house.run()
+    assert result.error_type == "policy.wrong"
+    assert house.of("tool.called") == []
+
+
+async def test_a_pause_asks_and_a_yes_lets_the_call_go_once() -> None:
+    """The request names the policy and its reason; once granted the policy does not ask again."""
+
+    @policy(points=["before_tool"], decisions=["pause"])
+    def dear(subject: BeforeTool) -> Decision:
+        return Pause("more than 1000") if subject.arguments["montant"] > 1000 else CONTINUE
+
+    house = shop(call("prix", montant=2000), {"text": "ok"}, hook=dear, profile="dev")
+    result = await house.run(approver=_yes)
+    assert result.ok
+    (asked,) = house.of("approval.requested")
+    assert (asked.policy, asked.reason) == ("dear", "more than 1000")
+    assert len(house.of("tool.called")) == 1
+
+
+def _yes(_: object) -> object:
+    from loom_ia.access import Approved
+
+    return Approved(by="ana")
+
+
+async def test_a_request_is_changed_for_one_call() -> None:
+    """What before_model changes holds for the coming call alone, and is written."""
+
+    @policy(points=["before_model"], decisions=["replace"])
+    def french(subject: BeforeModel) -> Decision:
+        return Replace(replace(subject.request, system="Réponds en français.", tools=()))
+
+    house = shop({"text": "ok"}, hook=french)
+    await house.run()
+    (decided,) = house.of("policy.decided")
+    assert decided.request.system == "Réponds en français."
+    assert decided.request.tools == ()
+
+
+async def test_a_fixed_part_of_a_request_cannot_be_changed() -> None:
+    """The conversation is the journal's: replacing it is an error."""
+
+    @policy(points=["before_model"], decisions=["replace"])
+    def forger(subject: BeforeModel) -> Decision:
+        return Replace(replace(subject.request, messages=()))
+
+    assert (await shop({"text": "ok"}, hook=forger).run()).error_type == "policy.forger"
+
+
+async def test_a_stop_before_the_model_asks_for_a_last_answer() -> None:
+    """The run concludes without tools, and says why."""
+
+    @policy(points=["before_model"], decisions=["stop"])
+    def enough(subject: BeforeModel, context: PolicyContext) -> Decision:
+        return Stop("seen enough") if context.results else CONTINUE
+
+    house = shop(call("prix", montant=1), {"text": "fin"}, hook=enough)
+    result = await house.run()
+    assert (result.text, result.finalizing) == ("fin", "policy")
+
+
+async def test_a_retry_after_the_model_settles_its_calls_and_asks_again() -> None:
+    """No call of the refused answer is made; the new one is; the refused one leaves the history."""
+
+    @policy(points=["after_model"], decisions=["retry"])
+    def no_call_first(subject: AfterModel, context: PolicyContext) -> Decision:
+        return (
+            Retry("think first") if subject.message.calls and not context.attempt > 1 else CONTINUE
+        )
+
+    house = shop(call("prix", montant=1), {"text": "pensé"}, hook=no_call_first)
+    result = await house.run()
+    assert result.text == "pensé"
+    assert house.of("tool.called") == []
+    (refused,) = house.of("tool.completed")
+    assert refused.output.is_error
+    repairs = [p for p in house.of("message.user") if p.kind == "repair"]
+    assert [p.policy for p in repairs] == ["no_call_first"]
+
+
+async def test_a_retry_that_is_used_up_fails_the_run() -> None:
+    """`max_attempts` bounds it for the whole run."""
+
+    @policy(points=["on_output"], decisions=["retry"])
+    def never(subject: OnOutput) -> Decision:
+        return Retry("not yet")
+
+    house = shop({"text": "a"}, {"text": "b"}, {"text": "c"}, hook=never)
+    result = await house.run()
+    assert result.error_type == "policy.never"
+    assert house.calls_of_main == 2
+
+
+async def test_a_result_is_replaced_or_refused_before_the_model_reads_it() -> None:
+    """`Replace` shows another result; `Retry` an error that carries the diagnostic alone."""
+
+    @policy(points=["after_tool"], decisions=["replace", "retry"])
+    def filtered(subject: AfterTool, context: PolicyContext) -> Decision:
+        return Replace("masked") if context.params.get("mask") else Retry("too precise")
+
+    for params, expected in (({"mask": True}, "masked"), ({}, "too precise")):
+        house = shop(
+            call("prix", montant=1),
+            {"text": "ok"},
+            hook=filtered,
+            reference={"params": params},
+        )
+        await house.run()
+        (decided,) = house.of("policy.decided")
+        assert expected in decided.result.text
+        assert decided.result.is_error is not bool(params)
+
+
+async def test_an_answer_is_replaced_for_everybody() -> None:
+    """The result and the history of the session have the retained form."""
+
+    @policy(points=["on_output"], decisions=["replace"])
+    def polite(subject: OnOutput) -> Decision:
+        return Replace(f"{subject.text} Bonne journée.")
+
+    result = await shop({"text": "Oui."}, hook=polite).run()
+    assert result.text == "Oui. Bonne journée."
+
+
+@pytest.mark.parametrize("point", ["before_model", "after_model", "before_tool", "after_tool"])
+async def test_a_policy_can_fail_the_run(point: str) -> None:
+    """The run fails under the name of the policy, wherever it is asked."""
+
+    @policy(points=[point], decisions=["fail"])
+    def strict(subject: Any) -> Decision:
+        return Fail("forbidden")
+
+    result = await shop(call("prix", montant=1), {"text": "ok"}, hook=strict).run()
+    assert (result.error_type, result.error) == ("policy.strict", "forbidden")
+
+
+async def test_require_tool_forces_the_first_call() -> None:
+    """The first request asks for a call, those after it do not."""
+    house = Shop(
+        [scripted("M", call("prix", montant=1), {"text": "ok"})],
+        tools=(PythonTool(python="prix"),),
+        policies=(PolicyReference(hook="loom.require_tool"),),
+        named={"prix": prix},
+    )
+    assert (await house.run()).ok
+    (decided,) = house.of("policy.decided")
+    assert decided.request.tool_choice == "required"
+
+
+@pytest.mark.parametrize(
+    ("params", "made"),
+    [
+        ({"deny": ["prix"]}, False),
+        ({"allow": []}, False),
+        ({"allow": ["pri*"]}, True),
+        ({"allow": ["prix(montant=1*)"]}, True),
+        ({"allow": ["prix(montant=2*)"]}, False),
+        ({"allow": ["*"], "deny": ["prix(montant=1?0)"]}, False),
+    ],
+)
+async def test_the_permission_policy(params: dict[str, Any], made: bool) -> None:
+    """Deny wins over allow, an empty allow allows nothing, globs are whole and see arguments."""
+    house = Shop(
+        [scripted("M", call("prix", montant=100), {"text": "ok"})],
+        tools=(PythonTool(python="prix"),),
+        policies=(PolicyReference(hook="loom.permission", params=params),),
+        named={"prix": prix},
+    )
+    assert (await house.run()).ok
+    assert len(house.of("tool.called")) == made
