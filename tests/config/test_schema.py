@@ -104,7 +104,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"main": {"model": "A"}}, "agent"),
     ({"main": {"model": "A", "system": "s", "system_file": "f"}}, "agent"),
     ({"tools": [{}]}, "agent"),
-    ({"output": {}}, "agent"),
+    ({"output": {"max_chars": 0}}, "agent"),
     ({"output": {"schema": {}, "schema_file": "f"}}, "agent"),
     ({"output": {"json_schema": {}}}, "agent"),
 ]

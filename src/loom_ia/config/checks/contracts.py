@@ -1,15 +1,17 @@
-"""The patterns of contracts can be used, and what looks at tools has tools to look at."""
+"""The patterns of contracts can be used."""
 
+import re
 from collections.abc import Iterator
 
 from loom_ia.config.project import Project
 from loom_ia.config.schemas import contracts_of
 from loom_ia.core.errors import Problem
-from loom_ia.policies.patterns import fault_in
 
 
 def check_contracts(project: Project) -> Iterator[Problem]:
     """Refuse an expression that does not compile, or that matches the empty text."""
+    from loom_ia.policies.patterns import fault_in
+
     for agent in project.agents:
         for path, contract in contracts_of(agent.spec):
             if path[0] in agent.broken:
@@ -28,6 +30,4 @@ def check_contracts(project: Project) -> Iterator[Problem]:
 
 
 def _matches_nothing(pattern: str) -> bool:
-    import re
-
     return re.compile(pattern).search("") is not None

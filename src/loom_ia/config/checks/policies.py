@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from loom_ia.config.document import KeyPath
 from loom_ia.config.project import Project, WrittenAgent
 from loom_ia.core.errors import ConfigError, Problem
-from loom_ia.policies.builtin import faults_in_params
-from loom_ia.policies.function import PolicyFunction
 
 
 def check_policies(project: Project) -> Iterator[Problem]:
@@ -28,6 +26,9 @@ def check_policies(project: Project) -> Iterator[Problem]:
 
 
 def _of(project: Project, agent: WrittenAgent) -> Iterator[Problem]:
+    from loom_ia.policies.builtin import faults_in_params
+    from loom_ia.policies.function import PolicyFunction
+
     names: dict[str, int] = {}
     forced = _unforced(project, agent)
     for position, reference in enumerate(agent.spec.policies):
