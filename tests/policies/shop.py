@@ -13,7 +13,8 @@ from loom_ia.core.views.result import RunResult
 
 def scripted(name: str, *replies: Mapping[str, Any]) -> ModelSpec:
     """Give a model that says these things, one after the other."""
-    return ModelSpec(id=name, sdk="fake", model=name, params={"script": list(replies)})
+    script: list[Any] = list(replies)
+    return ModelSpec(id=name, sdk="fake", model=name, params={"script": script})
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:

@@ -6,8 +6,11 @@ import pytest
 
 from loom_ia.agents import Contract, PythonTool, Repair
 from loom_ia.core.errors import ConfigError, JudgeSkip
+from loom_ia.core.model import TextDelta
 from loom_ia.policies.judge import sampled
 from loom_ia.policies.patterns import search
+from loom_ia.testing import Host, crash_everywhere
+from loom_ia.testing.journals import CrashLevel
 from loom_ia.tools import tool
 from tests.policies.shop import Shop, call, judge, marks, scripted
 
@@ -46,7 +49,7 @@ async def test_an_answer_is_made_again_with_the_diagnostic() -> None:
 
 
 @pytest.mark.parametrize("on_failure", ["fail", "unverified", "fallback"])
-async def test_what_is_given_when_it_cannot_be_repaired(on_failure: str) -> None:
+async def test_what_is_given_when_it_cannot_be_repaired(on_failure: Any) -> None:
     """The run fails, or gives the answer marked, or the text for that case."""
     message = "Je vous rappelle." if on_failure == "fallback" else None
     house = Shop(
@@ -286,3 +289,54 @@ async def test_a_call_that_acts_may_not_carry_an_invented_amount() -> None:
     assert [p.tool_name for p in house.of("tool.called")] == ["devis", "envoyer"]
     denied = [p for p in house.of("policy.decided") if p.decision == "deny"]
     assert "2 000" in denied[0].reason
+
+
+# -- what is shown meanwhile ----------------------------------------------------------------------
+
+
+async def shown(house: Shop) -> list[str]:
+    """Run the agent and give the pieces of text that a follower is shown."""
+    pieces: list[str] = []
+
+    def tell(chunk: object) -> None:
+        if isinstance(chunk, TextDelta):
+            pieces.append(chunk.text)
+
+    await house.run(on_chunk=tell)
+    return pieces
+
+
+async def test_an_answer_under_checks_is_shown_once_it_passed_them() -> None:
+    """Nobody sees a draft that is refused; the retained answer comes in one piece."""
+    replies = ({"text": "un brouillon xxx"}, {"text": "une réponse"})
+    house = Shop([scripted("M", *replies)], output=Contract(must_not_match="xxx"))
+    assert await shown(house) == ["une réponse"]
+    live = Shop([scripted("M", {"text": "une réponse"})], output=Contract(), stream_output="live")
+    assert "".join(await shown(live)) == "une réponse"
+    assert len(await shown(live)) > 1
+
+
+async def test_what_judges_say_is_never_shown() -> None:
+    """A verdict is no piece of the answer."""
+    assert await shown(judged(marks(fidele=1))) == ["brouillon"]
+
+
+# -- what a crash changes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", ["kill", "power"])
+async def test_checks_survive_a_crash_at_each_write(level: CrashLevel) -> None:
+    """The end is the same, and a verdict that was written is not asked again."""
+    criteria = [{"name": "fidele", "rule": "x"}]
+    house = judged(marks(fidele=0.5), marks(fidele=0.9), criteria=criteria)
+    asked: list[int] = []
+
+    async def scenario(host: Host) -> None:
+        loom = host.loom(house.config)
+        await loom.run("clerk", "Bonjour", run_id="r1")
+        verdicts = [e for e in await loom.events("r1") if e.type == "judge.evaluated"]
+        asked.append(len(verdicts))
+
+    report = await crash_everywhere(scenario, level=level)
+    assert report.ok, report
+    assert set(asked) == {2}

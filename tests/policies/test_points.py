@@ -176,7 +176,7 @@ async def test_a_pause_asks_and_a_yes_lets_the_call_go_once() -> None:
 
     @policy(points=["before_tool"], decisions=["pause"])
     def dear(subject: BeforeTool) -> Decision:
-        return Pause("more than 1000") if subject.arguments["montant"] > 1000 else CONTINUE
+        return Pause("more than 1000") if subject.arguments["montant"] == 2000 else CONTINUE
 
     house = shop(call("prix", montant=2000), {"text": "ok"}, hook=dear, profile="dev")
     result = await house.run(approver=_yes)

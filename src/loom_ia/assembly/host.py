@@ -344,6 +344,7 @@ class Host:
             on_exceed=limits.on_exceed or "stop",
             reviews=reviews_of(stages),
             checks=checks_digest(agent),
+            stream_output=agent.stream_output,
             session_budget=limits.session.limits,
             state=state_rules(agent, self.config.sessions.state),
             max_depth=agent.max_depth,

@@ -25,6 +25,8 @@ from loom_ia.core.model.tooling import (
 )
 from loom_ia.core.prompts import Language, prompt_text
 
+StreamOutput: TypeAlias = Literal["live", "after_guards"]
+"""Whether pieces of an answer are shown as they come, or once it passed its checks."""
 Join: TypeAlias = Literal["all", "any"] | int
 """When a step that joins starts: once all branches are there, one, or so many."""
 
@@ -197,9 +199,17 @@ class AgentPlan:
     reviews: Mapping[PolicyPoint, frozenset[str] | None] = field(
         default_factory=dict[PolicyPoint, "frozenset[str] | None"]
     )
+    stream_output: StreamOutput | None = None
     _shapes: "dict[RunShape, AgentPlan]" = field(
         default_factory=dict["RunShape", "AgentPlan"], init=False, compare=False, repr=False
     )
+
+    @property
+    def holds_text(self) -> bool:
+        """Whether an answer is shown only once it passed its checks."""
+        if self.stream_output is None:
+            return PolicyPoint.ON_OUTPUT in self.reviews
+        return self.stream_output == "after_guards"
 
     def is_reviewed(self, point: PolicyPoint, tool: str = "") -> bool:
         """Whether somebody looks at this point, and at the calls of `tool` there."""
@@ -297,6 +307,7 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
     session_budget: Budget | None = None,
     reviews: Mapping[PolicyPoint, frozenset[str] | None] | None = None,
     checks: str = "",
+    stream_output: StreamOutput | None = None,
     state: StateRules = NO_STATE,
     max_depth: int = 1,
 ) -> AgentPlan:
@@ -338,6 +349,7 @@ def agent_plan(  # noqa: PLR0913 -- one keyword for each setting of an agent
         on_exceed=on_exceed,
         session_budget=session_budget or Budget(),
         reviews=MappingProxyType(dict(reviews or {})),
+        stream_output=stream_output,
         max_depth=max_depth,
         part_digests=MappingProxyType(parts),
         digest=digest(whole)[:16],

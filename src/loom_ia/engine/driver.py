@@ -24,9 +24,10 @@ from loom_ia.core.decide.effects import (
 )
 from loom_ia.core.errors import InternalError
 from loom_ia.core.ids import RunId
+from loom_ia.core.model.chunks import TextDelta
 from loom_ia.core.model.sizes import Sizes
 from loom_ia.core.plan import AgentPlan, Plan
-from loom_ia.core.state.run import RunState
+from loom_ia.core.state.run import Completed, RunState
 from loom_ia.core.state.session import RunView
 from loom_ia.engine.interrupt import Interrupt
 from loom_ia.engine.lease import Pilot
@@ -77,6 +78,7 @@ class Drive:
             match move:
                 case Finished():
                     await pen.commit(sync=not self._is_below)
+                    self._show_held(plan)
                     return pen.run
                 case Wait():
                     if not self._is_below:
@@ -125,6 +127,14 @@ class Drive:
             started = pen.run.flow.started if pen.run.flow else 0
             self.meter.read(self.context.run.run_id, started)
 
+    def _show_held(self, plan: Plan) -> None:
+        """Show an answer that was held back until it passed its checks."""
+        end, chunk = self.context.run.outcome, self.context.chunk
+        if chunk is None or not isinstance(plan, AgentPlan) or not plan.holds_text:
+            return
+        if isinstance(end, Completed) and (text := end.output.as_text()):
+            chunk(TextDelta(text))
+
     async def drive_below(
         self, above: EffectContext, run_id: RunId, program: AnyProgram
     ) -> RunState:
@@ -138,6 +148,7 @@ class Drive:
             seen_calls=SeenCalls(),
             sizes=Sizes(),
             state_writes={},
+            chunk=above.chunk if _is_followed(above, run_id) else None,
             drive_below=self.drive_below,
         )
         return await replace(self, context=context, interrupt=Interrupt()).run()
@@ -171,6 +182,16 @@ class Drive:
 def _has_answer(run: RunState, plan: Plan) -> bool:
     """Whether only what follows from an answer is left, for which there is always time."""
     return isinstance(plan, AgentPlan) and answer_of(run, plan) is not None
+
+
+def _is_followed(above: EffectContext, run_id: RunId) -> bool:
+    """Whether pieces of what a run below says are shown: steps of a graph, and terminal roles."""
+    if above.run.flow is not None:
+        return True
+    child = above.pen.log.run(run_id)
+    call = above.run.call(child.header.parent_call_id) if child else None
+    tool = above.agent.plan.tools.get(call.name) if call else None
+    return tool is not None and tool.kind == "role" and tool.terminal
 
 
 def _must_flush(effect: Effect) -> bool:

@@ -75,6 +75,8 @@ def to_output(value: object) -> ToolOutput:
         files=(),
         state={},
         state_refused=(),
+        unverified=False,
+        fallback=False,
     )
 
 

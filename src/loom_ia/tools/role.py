@@ -105,8 +105,13 @@ class RoleTool:
     def output(self, child: RunState) -> ToolOutput:
         """Give what the model reads of a run that is over."""
         match child.outcome:
-            case Completed(output=output) if output.as_text().strip():
-                return ToolOutput.of_text(output.as_text())
+            case Completed(output=output) as end if output.as_text().strip():
+                return ToolOutput(
+                    blocks=(TextBlock(text=output.as_text()),),
+                    data=end.data,
+                    unverified=end.unverified,
+                    fallback=end.fallback,
+                )
             case Failed() as failed:
                 return ToolOutput.of_error(storable_text(failed.error))
             case _:

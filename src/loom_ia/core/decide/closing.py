@@ -4,22 +4,26 @@ from datetime import datetime, timedelta
 
 from loom_ia.core.events.run import RunCancelled, RunCompleted, RunFailed, StepCompleted
 from loom_ia.core.json import digest
+from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.messages import Message
 from loom_ia.core.spans import span
 from loom_ia.core.state.run import RunState, Step
 
 
 def completed(run: RunState, output: Message) -> RunCompleted:
-    """End `run` with its answer."""
+    """End `run` with its answer; what a terminal call said of its own is said of the run."""
+    checks = run.checks
+    given = run.table[0].output if run.answer is None and len(run.table) == 1 else None
+    given = given or ToolOutput()
     return RunCompleted(
         output=output,
         iterations=run.iterations,
         usage=run.spent.usage,
         cost_usd=run.spent.cost,
         state_hash=digest(dict(run.flow.main.values))[:32] if run.flow else "",
-        data=run.checks.data,
-        unverified=run.checks.unverified,
-        fallback=run.checks.fallback,
+        data=given.data if checks.data is None else checks.data,
+        unverified=checks.unverified or given.unverified,
+        fallback=checks.fallback or given.fallback,
     )
 
 

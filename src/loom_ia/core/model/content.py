@@ -89,6 +89,9 @@ class ToolOutput(Value):
 
     `state` has what is to be kept in the state of the session, by key; null erases. Once the call
     is over it has what was kept, and `state_refused` what was not, which the model is told.
+
+    `unverified` tells that what a role gave did not pass its checks, `fallback` that it is the text
+    to be given in that case.
     """
 
     blocks: tuple[OutputBlock, ...] = sparse(())
@@ -99,6 +102,8 @@ class ToolOutput(Value):
     files: tuple[NewFile, ...] = Field(default=(), exclude=True)
     state: dict[str, JsonValue] = sparse({})
     state_refused: tuple[StateRefusal, ...] = sparse(())
+    unverified: bool = sparse(False)
+    fallback: bool = sparse(False)
 
     @classmethod
     def of_text(cls, text: str, *, is_error: bool = False) -> "ToolOutput":

@@ -21,7 +21,7 @@ from loom_ia.core.events.model import (
     ModelRetried,
 )
 from loom_ia.core.json import storable_text
-from loom_ia.core.model.chunks import Answer, ModelChunk, Reset
+from loom_ia.core.model.chunks import Answer, ModelChunk, Reset, TextDelta
 from loom_ia.core.model.exchange import HttpExchange
 from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.model.pricing import Prices
@@ -158,7 +158,10 @@ class ModelCall:
 
     @property
     def _listener(self) -> Callable[[ModelChunk], None] | None:
-        return None if self.judge else self.context.chunk
+        chunk = self.context.chunk
+        if self.judge or chunk is None:
+            return None
+        return _silent(chunk) if self.context.agent.plan.holds_text else chunk
 
     def _forget_shown(self) -> None:
         if self._heard.begun and self._listener is not None:
@@ -196,6 +199,16 @@ class ModelCall:
             prices=prices,
             final=delay is None,
         )
+
+
+def _silent(chunk: Callable[[ModelChunk], None]) -> Callable[[ModelChunk], None]:
+    """Show everything but the pieces of the text: that is shown once it passed its checks."""
+
+    def tell(piece: ModelChunk) -> None:
+        if not isinstance(piece, TextDelta):
+            chunk(piece)
+
+    return tell
 
 
 def _told(error: ModelError | None) -> str:

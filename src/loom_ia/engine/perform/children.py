@@ -66,6 +66,7 @@ def stage(begun: Sequence[Begun], context: EffectContext) -> None:
                 "parent_run_id": header.run_id,
                 "parent_call_id": opening.call_id,
                 "depth": header.depth + 1,
+                "judges": header.judges,
             }
         )
         program = delegate_named(opening.name, context.program).program

@@ -16,7 +16,7 @@ from loom_ia.core.events.model import FallbackReason, ModelFellBack, ModelRespon
 from loom_ia.core.events.run import StepCompleted
 from loom_ia.core.ids import CallId
 from loom_ia.core.json import JsonObject, storable_text
-from loom_ia.core.model.chunks import INVALID_ARGUMENTS
+from loom_ia.core.model.chunks import INVALID_ARGUMENTS, TextDelta
 from loom_ia.core.model.content import ToolCallBlock
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.models import ModelSpec
@@ -51,6 +51,7 @@ async def call_model(effect: CallModel, context: EffectContext) -> None:
         _fail(context, request.model, type(error).__name__, error, started)
         return
     context.stage(responded)
+    _show_held(context, message)
     if _log.isEnabledFor(logging.INFO):
         _log.info(
             "model %s: %s, %d ms",
@@ -59,6 +60,13 @@ async def call_model(effect: CallModel, context: EffectContext) -> None:
             responded.latency_ms,
             extra=_tags(context),
         )
+
+
+def _show_held(context: EffectContext, message: Message) -> None:
+    """Show the text that goes with calls, now that it is whole, where text is held back."""
+    text = message.as_text() if message.calls else ""
+    if text and context.chunk is not None and context.agent.plan.holds_text:
+        context.chunk(TextDelta(text))
 
 
 def answer_fact(
