@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from loom_ia.core.events import Event
     from loom_ia.core.model import Message, ModelSpec, TextDelta, ToolOutput
     from loom_ia.core.ports import ToolContext
+    from loom_ia.core.views.effects import EffectRecord
     from loom_ia.core.views.result import PendingApproval, RunResult
     from loom_ia.engine.attachments import Attachment
     from loom_ia.engine.program import Approved, Rejected
@@ -25,6 +26,7 @@ __all__ = [
     "Attachment",
     "AttachmentRefused",
     "ConfigError",
+    "EffectRecord",
     "Event",
     "Loom",
     "LoomConfig",
@@ -49,6 +51,7 @@ _HOMES: Final = {
     "Attachment": "engine.attachments",
     "AttachmentRefused": "core.errors",
     "ConfigError": "core.errors",
+    "EffectRecord": "core.views.effects",
     "Event": "core.events",
     "Loom": "access.api",
     "LoomConfig": "config",

@@ -17,6 +17,7 @@ from loom_ia.core.events import Event, IdempotencyRecorded, ToolCompleted
 from loom_ia.core.plan import agent_plan
 from loom_ia.core.ports import IdempotencyStore, Journal, SequenceConflict, Tool
 from loom_ia.core.state import RunState, Status
+from loom_ia.core.views.result import run_result
 from loom_ia.engine.program import Program
 from loom_ia.testing import Crash, JournalSpy
 from loom_ia.tools import (
@@ -151,8 +152,13 @@ async def test_f13_a_second_run_reuses() -> None:
     desk = Desk(MemoryIdempotency(), key=by_number)
     instance = desk.instance()
     for name in "ab":
-        assert text_of(await desk.ask(instance, name)) == "done"
+        state = await desk.ask(instance, name)
+        assert text_of(state) == "done"
         assert desk.read == "sent"
+        (effect,) = run_result(state).effects
+        assert (effect.status, effect.reused) == ("done", name == "b")
+        if effect.reused:
+            assert effect.key == "default:send:relance:D-042"
     assert desk.sent == ["D-042"]
     assert "idempotency.reused" not in await desk.world.types("session-a")
     types = await desk.world.types("session-b")

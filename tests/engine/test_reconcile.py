@@ -13,6 +13,7 @@ from loom_ia.app.runs import resume
 from loom_ia.core.events import EffectReconciled, ToolCalled, ToolCompleted
 from loom_ia.core.plan import agent_plan
 from loom_ia.core.state import RunState, Status
+from loom_ia.core.views.result import run_result
 from loom_ia.engine.perform import calls
 from loom_ia.engine.program import Program
 from loom_ia.tools import Done, NotDone, ToolContext, Unknown, UnknownEffect, tool
@@ -112,11 +113,14 @@ async def test_after_a_crash(
     """A clear answer settles an interrupted call, and nobody else is asked or told."""
     office = Office(answer, asynchronous=asynchronous, on_unknown=on_unknown, timeout=None)
     await office.interrupt()
-    assert text_of(await office.take_up()) == "done"
+    state = await office.take_up()
+    assert text_of(state) == "done"
     assert read in office.read
     assert len(office.paid) == paid
     assert await office.verdicts() == [(verdict, "")]
     assert await office.ends() == [None]
+    (effect,) = run_result(state).effects
+    assert (effect.status, effect.reconciled) == ("done", verdict == "done")
     ((arguments, context),) = office.asked
     assert arguments == {"amount": 12.0}
     assert context.idempotency_key == office.paid[0].idempotency_key
@@ -199,8 +203,9 @@ async def test_a_call_is_launched_again_once() -> None:
     """A call that fails twice without having happened is told as such, with a known end."""
     office = Office(NotDone(), NotDone())
     office.actions = [never, never]
-    await run(office.instance())
+    state = await run(office.instance())
     assert "it did not take effect" in office.read
+    assert [effect.status for effect in run_result(state).effects] == ["not_done"]
     assert len(office.paid) == 2
     assert await office.ends() == [None]
 

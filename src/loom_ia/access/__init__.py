@@ -4,16 +4,26 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from loom_ia.access.api import Loom
+    from loom_ia.core.views.effects import EffectRecord
     from loom_ia.core.views.result import PendingApproval, RunResult
     from loom_ia.engine.attachments import Attachment
     from loom_ia.engine.program import Approved, Rejected
 
-__all__ = ["Approved", "Attachment", "Loom", "PendingApproval", "Rejected", "RunResult"]
+__all__ = [
+    "Approved",
+    "Attachment",
+    "EffectRecord",
+    "Loom",
+    "PendingApproval",
+    "Rejected",
+    "RunResult",
+]
 
 _HOMES = {
     "Approved": "loom_ia.engine.program",
     "Attachment": "loom_ia.engine.attachments",
     "Loom": "loom_ia.access.api",
+    "EffectRecord": "loom_ia.core.views.effects",
     "PendingApproval": "loom_ia.core.views.result",
     "Rejected": "loom_ia.engine.program",
     "RunResult": "loom_ia.core.views.result",

@@ -7,11 +7,19 @@ from typing import Any, cast
 from loom_ia.agents import GraphTool as GraphReference
 from loom_ia.agents import ToolReference
 from loom_ia.config.root import ToolExecution
+from loom_ia.core.errors import OutsideError
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.content import ToolOutput
-from loom_ia.core.model.tooling import ToolSpec
+from loom_ia.core.model.tooling import Assessment, ToolSpec
 from loom_ia.core.ports.store import Store
-from loom_ia.core.ports.tools import Tool, ToolContext
+from loom_ia.core.ports.tools import (
+    Assessing,
+    Done,
+    Reconciliation,
+    Reconciling,
+    Tool,
+    ToolContext,
+)
 from loom_ia.graph.definition import GraphDefinition
 from loom_ia.graph.graph_tool import GraphTool
 from loom_ia.graph.running import Host
@@ -36,6 +44,21 @@ class ConfiguredTool:
     async def call(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Act."""
         return to_output(await self.tool.call(arguments, context))
+
+    async def reconcile(self, arguments: JsonObject, context: ToolContext) -> Reconciliation:
+        """Tell what became of a call, if the tool can."""
+        if not isinstance(self.tool, Reconciling):
+            raise OutsideError("{tool} has no method reconcile", tool=self.spec.name)
+        answer = await self.tool.reconcile(arguments, context)
+        if isinstance(answer, Done) and answer.output is not None:
+            return Done(to_output(answer.output))
+        return answer
+
+    async def assess(self, arguments: JsonObject) -> Assessment:
+        """Say what a call calls for, if the tool can."""
+        if not isinstance(self.tool, Assessing):
+            raise OutsideError("{tool} has no method assess", tool=self.spec.name)
+        return await self.tool.assess(arguments)
 
 
 def configured(tool: Tool, reference: ToolReference, defaults: ToolExecution) -> Tool:

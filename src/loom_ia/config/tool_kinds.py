@@ -75,7 +75,7 @@ def may_wait(project: Project, reference: AnyTool, *, resolved: bool) -> bool:
                 return False
             spec = spec.model_copy(update=reference.overrides)
             asks_after = spec.on_unknown == "pause" and not spec.may_run_again
-            return spec.approval == "always" or asks_after
+            return spec.approval == "always" or spec.assesses or asks_after
         case GraphTool():
             written = project.graph(reference.graph)
             return written is not None and graph_may_wait(project, written.spec)

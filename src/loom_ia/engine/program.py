@@ -10,6 +10,7 @@ from loom_ia.core.ids import CallId, RunId
 from loom_ia.core.json import JsonObject, JsonValue
 from loom_ia.core.model.changes import Change
 from loom_ia.core.model.content import ToolOutput
+from loom_ia.core.model.tooling import SideEffects
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.plan import AgentPlan, GraphPlan
 from loom_ia.core.ports.artifacts import ArtifactStore
@@ -171,7 +172,12 @@ class StepWork(Protocol):
         ...
 
     async def record(
-        self, key: str, phase: EffectPhase, position: int, result: JsonValue = None
+        self,
+        key: str,
+        phase: EffectPhase,
+        position: int,
+        result: JsonValue = None,
+        side_effects: SideEffects | None = None,
     ) -> None:
         """Write that an effect began or ended; what began is safe before this returns."""
         ...

@@ -124,23 +124,29 @@ class Execution:
         acts = side_effects != "none" and not idempotent
         if acts and known is not None and known.starts:
             self._require_allowed(key, known.starts)
+        declared = None if side_effects == "none" else side_effects
         if acts or side_effects == "irreversible":
-            await self._record(key, "started", position)
+            await self._record(key, "started", position, declared)
         try:
             result = await called(fn, f"{self.idempotency_key}:{key}")
         except Exception:
             if acts:  # it ended, badly: it is not an effect whose end nobody saw
-                await self._record(key, "failed", position)
+                await self._record(key, "failed", position, declared)
             raise
         stored = self._codec.to_json(result, key)
-        await self._record(key, "done", position, stored)
+        await self._record(key, "done", position, declared, stored)
         return self._codec.from_json(stored)
 
     async def _record(
-        self, key: str, phase: EffectPhase, position: int, result: JsonValue = None
+        self,
+        key: str,
+        phase: EffectPhase,
+        position: int,
+        side_effects: SideEffects | None,
+        result: JsonValue = None,
     ) -> None:
         try:
-            await self._work.record(key, phase, position, result)
+            await self._work.record(key, phase, position, result, side_effects)
         except Exception as error:
             self.unwritten = error
             raise

@@ -16,6 +16,7 @@ from loom_ia.core.events.run import RunResumed
 from loom_ia.core.events.tool import ToolCalled, ToolCompleted
 from loom_ia.core.ids import CallId, RunId
 from loom_ia.core.model.changes import Values
+from loom_ia.core.model.tooling import ToolSpec
 from loom_ia.core.plan import CallFacts
 from loom_ia.core.views.result import RunResult
 
@@ -117,7 +118,7 @@ class Ledger:
         name = f"{called.call_id} of {called.tool_name}"
         if call.is_known:
             self.faults.append(f"{name} was launched again although its result was written")
-        elif call.launches and spec is not None and not spec.may_run_again:
+        elif call.launches and spec is not None and not _may_run_again(spec, called):
             if call.granted:
                 tool.granted_again += 1
             elif not spec.may_be_asked_again:
@@ -128,6 +129,13 @@ class Ledger:
 
     def _call(self, run_id: RunId, call_id: CallId) -> _CallSoFar:
         return self._calls.setdefault((run_id, call_id), _CallSoFar())
+
+
+def _may_run_again(spec: CallFacts, called: ToolCalled) -> bool:
+    """Whether a call may simply be made again; a tool that assesses may have said so of it."""
+    if isinstance(spec, ToolSpec) and spec.assesses:
+        return called.side_effects is None or spec.idempotent
+    return spec.may_run_again
 
 
 def differences(reference: Outcome, outcome: Outcome) -> list[str]:

@@ -10,6 +10,7 @@ def price(amount: float, rate: float = 20.0) -> float:
 
 from loom_ia.core.errors import ToolError, UnknownEffect
 from loom_ia.core.model.content import ToolOutput
+from loom_ia.core.model.tooling import Assessment
 from loom_ia.core.ports.tools import Done, NotDone, ToolContext, Unknown
 from loom_ia.tools.idempotent import IdempotentTool, idempotent
 from loom_ia.tools.python import PythonTool, ToolDeclarations, tool
@@ -17,6 +18,7 @@ from loom_ia.tools.results import File
 from loom_ia.tools.signature import ToolDefinitionError
 
 __all__ = [
+    "Assessment",
     "Done",
     "File",
     "IdempotentTool",

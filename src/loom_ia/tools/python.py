@@ -31,7 +31,7 @@ from pydantic_core import ErrorDetails
 from loom_ia.core.errors import OutsideError, ToolError, text_of, told
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.content import ToolOutput
-from loom_ia.core.model.tooling import ApprovalMode, OnUnknown, SideEffects, ToolSpec
+from loom_ia.core.model.tooling import ApprovalMode, Assessment, OnUnknown, SideEffects, ToolSpec
 from loom_ia.core.ports.tools import Done, NotDone, Reconciliation, ToolContext, Unknown
 from loom_ia.engine.threads import tool_threads
 from loom_ia.tools.arguments import Arguments
@@ -46,6 +46,9 @@ R_co = TypeVar("R_co", covariant=True)
 
 Reconcile: TypeAlias = Callable[[dict[str, Any], ToolContext], object]
 """Tells what became of a call, of these arguments, whose end nobody saw; sync or async."""
+
+Assess: TypeAlias = Callable[[dict[str, Any]], object]
+"""Tells what a call of these arguments calls for; sync or async."""
 
 MAKES_TOOL: Final = "__loom_tool__"
 """On a function, what makes another tool of the one that `tool` made of it."""
@@ -63,10 +66,11 @@ class ToolDeclarations(TypedDict, total=False):
     timeout: float | None
     offload_over: int | None
     reconcile: "Reconcile | None"
+    assess: "Assess | None"
 
 
-_NOT_OF_A_SPEC: Final = frozenset({"reconcile"})
-"""What is declared and is a function of the user: a spec has no live object."""
+_FUNCTIONS: Final = {"reconcile": "reconciles", "assess": "assesses"}
+"""What is declared and is a function of the user, and what a spec, without live objects, says."""
 
 
 class _Function:
@@ -154,14 +158,15 @@ class PythonTool(Generic[P, R_co]):
             )
         arguments, _ = function.read(faults)
         given = {
-            **{k: v for k, v in self.declared.items() if k not in _NOT_OF_A_SPEC},
+            **{k: v for k, v in self.declared.items() if k not in _FUNCTIONS},
+            **{said: self.declared.get(k) is not None for k, said in _FUNCTIONS.items()},
             "name": self._name,
             "description": description,
             "input_schema": _described(arguments.schema, documentation.parameters),
-            "reconciles": self.declared.get("reconcile") is not None,
         }
-        if not callable(self.declared.get("reconcile", print)) and given["reconciles"]:
-            faults.add("", "reconcile is not a function")
+        for key, said in _FUNCTIONS.items():
+            if given[said] and not callable(self.declared[key]):
+                faults.add("", "{key} is not a function", key=key)
         faults.check()
         try:
             return ToolSpec.model_validate(given)
@@ -203,16 +208,7 @@ class PythonTool(Generic[P, R_co]):
         The output of `Done` comes out as a `ToolOutput`. Raises what the function raises, and
         `OutsideError` when it gives none of the three answers.
         """
-        function = self.declared["reconcile"]
-        values = await self.values(arguments)
-
-        async def ask() -> object:
-            if inspect.iscoroutinefunction(function):
-                return await function(values, context)
-            given = await tool_threads.run(lambda: function(values, context))
-            return await given if inspect.isawaitable(given) else given
-
-        match await contained(ask()):
+        match await self._asked("reconcile", await self.values(arguments), context):
             case Done(output=None):
                 return Done()
             case Done(output=output):
@@ -225,6 +221,32 @@ class PythonTool(Generic[P, R_co]):
                     tool=self._name,
                     type=type(answer).__name__,
                 )
+
+    async def assess(self, arguments: JsonObject) -> Assessment:
+        """Ask the function that was declared, in the event loop when it is async, else in a thread.
+
+        Raises what the function raises, and `OutsideError` when it gives no assessment.
+        """
+        answer = await self._asked("assess", await self.values(arguments))
+        if isinstance(answer, Assessment):
+            return answer
+        raise OutsideError(
+            "assess of {tool} gives {type}: give an Assessment(…)",
+            tool=self._name,
+            type=type(answer).__name__,
+        )
+
+    async def _asked(self, key: str, *given: object) -> object:
+        """Call a function that was declared, sync or async."""
+        function = self.declared[key]
+
+        async def ask() -> object:
+            if inspect.iscoroutinefunction(function):
+                return await function(*given)
+            answer = await tool_threads.run(lambda: function(*given))
+            return await answer if inspect.isawaitable(answer) else answer
+
+        return await contained(ask())
 
     async def _run(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         reader, taker = self._plan
@@ -289,6 +311,11 @@ def tool(function: Callable[..., Any] | None = None, /, **declarations: Any) -> 
     answer: `Done(output)`, the call is completed with that; `NotDone()`, it is launched again under
     the approval that it had, once at most unless it is interrupted again; `Unknown()`, an
     exception, or no answer in time, and `on_unknown` decides.
+
+    `assess` is a function, sync or async, of the arguments alone. It is asked when the model asks
+    for a call, and gives an `Assessment`: the `approval` and the `side_effects` of this call, in
+    the place of those of the tool, with a `reason` for whoever approves. It must not act. When it
+    raises, gives something else or takes 5 seconds, a person is asked.
     """
     if function is None:
         return lambda function: _make(function, declarations)  # pyright: ignore[reportUnknownLambdaType, reportUnknownVariableType]

@@ -19,7 +19,13 @@ from loom_ia.core.events.run import StepStarted
 from loom_ia.core.events.tool import ToolCalled, ToolCompleted
 from loom_ia.core.model.chunks import INVALID_ARGUMENTS
 from loom_ia.core.model.content import ToolOutput
-from loom_ia.core.model.tooling import arguments_digest, is_delegated, takes_references
+from loom_ia.core.model.tooling import (
+    SideEffects,
+    ToolSpec,
+    arguments_digest,
+    is_delegated,
+    takes_references,
+)
 from loom_ia.core.plan import AgentPlan, CallFacts, CallsPlan
 from loom_ia.core.prompts import prompt_text
 from loom_ia.core.spans import span
@@ -76,9 +82,15 @@ def opens_anew(call: Call, plan: CallsPlan) -> bool:
     return tool is not None and is_delegated(tool.kind) and not (call.launches or call.is_settled)
 
 
+def facts_of(call: Call, plan: CallsPlan) -> CallFacts | None:
+    """Give what holds for a call: what its tool declares, and what it said of this very call."""
+    tool = plan.tools.get(call.name)
+    return call.declared(tool) if isinstance(tool, ToolSpec) else tool
+
+
 def run_calls(calls: tuple[Call, ...], plan: CallsPlan) -> RunCalls:
     """Perform calls that were launched."""
-    tools = [plan.tools.get(call.name) for call in calls]
+    tools = [facts_of(call, plan) for call in calls]
     acts = any(tool is None or tool.side_effects != "none" for tool in tools)
     return RunCalls(calls, acts)
 
@@ -89,7 +101,7 @@ def decide_call(call: Call, view: RunView, plan: CallsPlan, now: datetime, fates
         if _must_ask_again(call, plan):
             fates.facts.append(_ask(call, plan, now, "unknown_effect"))
         return
-    tool = plan.tools.get(call.name)
+    tool = facts_of(call, plan)
     if tool is None and call.launches:  # it was launched, then its tool was taken away
         text = prompt_text(plan.language, "unknown_effect")
         fates.facts.append(_settle(call, text, unknown=True))
@@ -146,7 +158,7 @@ def _decide_unasked(
 def _must_ask_again(call: Call, plan: CallsPlan) -> bool:
     if not call.unknown:
         return False
-    tool = plan.tools.get(call.name)
+    tool = facts_of(call, plan)
     return tool is not None and tool.on_unknown == "pause" and not tool.may_run_again
 
 
@@ -210,7 +222,7 @@ def _ask(call: Call, plan: CallsPlan, now: datetime, kind: QuestionKind) -> Appr
     hold = call.hold
     limit = hold.expires_in if hold and hold.expires_in is not None else plan.expires_in
     expires = None if limit is None else now + span(limit)
-    reason = hold.reason if hold else ""
+    reason = hold.reason if hold else call.assessment.reason if call.assessment else ""
     if kind == "unknown_effect":
         reason = prompt_text(plan.language, "unknown_effect")
     return ApprovalRequested(
@@ -221,6 +233,7 @@ def _ask(call: Call, plan: CallsPlan, now: datetime, kind: QuestionKind) -> Appr
         kind=kind,
         reason=reason,
         policy=hold.policy if hold else "",
+        side_effects=_effects(call, plan),
         expire_at=expires,
     )
 
@@ -247,7 +260,16 @@ def launch(call: Call, run: RunState, plan: CallsPlan) -> ToolCalled:
         attempt=call.attempt if call.attempt > 1 else 0,
         child_run_id=f"{run.run_id}/{call.call_id}" if is_delegated(kind) else "",
         refs=refs,
+        side_effects=_effects(call, plan),
     )
+
+
+def _effects(call: Call, plan: CallsPlan) -> SideEffects | None:
+    """Say what a call itself may do outside, None for nothing; a run below says it of its own."""
+    tool = facts_of(call, plan)
+    if tool is None or tool.side_effects == "none" or is_delegated(tool.kind):
+        return None
+    return tool.side_effects
 
 
 def openings(called: tuple[ToolCalled, ...], view: RunView) -> tuple[Opening, ...]:

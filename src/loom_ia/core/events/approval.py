@@ -11,8 +11,8 @@ from loom_ia.core.ids import CallId, EventId
 from loom_ia.core.json import JsonObject, JsonValue
 from loom_ia.core.model.base import nullable, sparse
 from loom_ia.core.model.changes import Change
-from loom_ia.core.model.tooling import ExpiryAction
-from loom_ia.core.state import steps
+from loom_ia.core.model.tooling import ExpiryAction, SideEffects
+from loom_ia.core.state import acting, steps
 from loom_ia.core.state.calls import (
     AskedAt,
     Expired,
@@ -30,7 +30,8 @@ class ApprovalRequested(Payload):
 
     `kind` is `unknown_effect` when the call was interrupted and may have taken effect. After
     `expire_at`, when there is one, the agent's setting decides. `policy` names the policy
-    that wants it, for `reason`.
+    that wants it, for `reason`. `side_effects` says what the call may do to the outside world, if
+    anything.
 
     What a step of a graph asks has a `key`, and the id of this event names it. `asked` tells where:
     inside the step, at its end (`mid`: it runs again once answered, `after`: it does not), or in a
@@ -63,6 +64,7 @@ class ApprovalRequested(Payload):
     tool_call_id: str = sparse("")
     position: int = sparse(0)
     starts: int = sparse(0)
+    side_effects: SideEffects | None = sparse(None)
 
     @property
     def status(self) -> EventStatus:
@@ -87,7 +89,8 @@ class ApprovalRequested(Payload):
             launches=call.launches if call else 0,
             id=fact.event_id,
         )
-        return run.asked(self.call_id, question)
+        run = run.asked(self.call_id, question)
+        return acting.planned(run, self.call_id, self.tool_name, self.side_effects, fact.ts)
 
     def _inquiry(self, fact: Fact) -> Inquiry:
         return Inquiry(
@@ -137,7 +140,8 @@ class ApprovalGranted(Payload):
         if self.question:
             return steps.told(run, self.call_id, self.question, self.answer, put=not self.merged)
         verdict = Granted(self.by, fact.ts)
-        return run.granted(self.call_id, verdict, self.digest, self.arguments)
+        run = run.granted(self.call_id, verdict, self.digest, self.arguments)
+        return acting.decided(run, self.call_id, fact.ts)
 
 
 class ApprovalRejected(Payload):
@@ -166,7 +170,8 @@ class ApprovalRejected(Payload):
         if self.question:
             answer: JsonObject = {"approved": False, "reason": self.reason}
             return steps.told(run, self.call_id, self.question, answer, put=True)
-        return run.turned_down(self.call_id, Rejected(self.by, fact.ts, self.reason))
+        run = run.turned_down(self.call_id, Rejected(self.by, fact.ts, self.reason))
+        return acting.decided(run, self.call_id, fact.ts)
 
 
 class ApprovalExpired(Payload):
@@ -189,4 +194,5 @@ class ApprovalExpired(Payload):
         return {"tool_name": self.tool_name, "action": self.action}
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
-        return run.turned_down(self.call_id, Expired(self.action, fact.ts))
+        run = run.turned_down(self.call_id, Expired(self.action, fact.ts))
+        return acting.decided(run, self.call_id, fact.ts)

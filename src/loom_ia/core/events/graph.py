@@ -7,6 +7,8 @@ from loom_ia.core.ids import CallId
 from loom_ia.core.json import JsonObject, JsonValue
 from loom_ia.core.model.base import Value, nullable, sparse
 from loom_ia.core.model.changes import Change
+from loom_ia.core.model.tooling import SideEffects
+from loom_ia.core.state import acting
 from loom_ia.core.state.calls import Effect, EffectPhase
 from loom_ia.core.state.flow import Mapped
 from loom_ia.core.state.run import RunState
@@ -74,7 +76,8 @@ class EffectRecorded(Payload):
     """An effect inside a step: begun (`started`), over with its result, or over for it raised.
 
     `position` is its place among what this execution of the step asked for. Only an effect that
-    must not be repeated says that it is begun.
+    must not be repeated says that it is begun. `side_effects` says what it does to the outside
+    world, if anything.
     """
 
     TYPE = "effect.recorded"
@@ -88,12 +91,14 @@ class EffectRecorded(Payload):
     phase: EffectPhase
     position: int
     result: JsonValue = nullable()
+    side_effects: SideEffects | None = sparse(None)
 
     def facets(self) -> dict[str, Facet]:
         return {"tool_name": self.tool_name, "phase": self.phase}
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
-        del fact
+        name, effects = self.tool_name, self.side_effects
+        run = acting.acted(run, self.call_id, name, self.key, self.phase, effects, fact.ts)
         call = run.call(self.call_id)
         known = call.effect(self.key) if call else None
         starts = known.starts if known else 0

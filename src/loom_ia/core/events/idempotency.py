@@ -5,6 +5,7 @@ from typing import ClassVar
 from loom_ia.core.events.envelope import Facet, Fact, Payload, SpanRule
 from loom_ia.core.ids import CallId
 from loom_ia.core.model.content import ToolOutput
+from loom_ia.core.state import acting
 from loom_ia.core.state.run import RunState
 
 
@@ -29,7 +30,7 @@ class IdempotencyRecorded(Payload):
         return {"tool_name": self.tool_name, "key": self.key}
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
-        del fact
+        run = acting.recorded(run, self.call_id, self.key, fact.ts, reused=False)
         return run.remembered(self.call_id, self.result)
 
 
@@ -48,5 +49,4 @@ class IdempotencyReused(Payload):
         return {"tool_name": self.tool_name, "key": self.key}
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
-        del fact
-        return run
+        return acting.recorded(run, self.call_id, self.key, fact.ts, reused=True)

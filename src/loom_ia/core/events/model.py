@@ -10,6 +10,7 @@ from loom_ia.core.model.chunks import StopReason
 from loom_ia.core.model.exchange import HttpExchange
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.pricing import Prices
+from loom_ia.core.model.tooling import Assessment
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.run import RunState
 
@@ -63,12 +64,13 @@ class ModelResponded(_OfModel):
     it. `attempts` counts the calls that it took. `prices` are those that `cost_usd` was computed
     with, absent when none is known. `request_hash` identifies the request, `request_parts` each
     part of it, so that a replay can say which one moved. `problems` tells, by call id, why the
-    arguments of a call cannot run: they were checked when they arrived. `mended` lists the paths
-    whose text the journal could not hold as it was.
+    arguments of a call cannot run: they were checked when they arrived. `assessments` are what
+    tools said then of calls, from their arguments. `mended` lists the paths whose text the journal
+    could not hold as it was.
     """
 
     TYPE = "model.responded"
-    CONTENT = ("message", "problems")
+    CONTENT = ("message", "problems", "assessments")
 
     message: Message
     usage: Usage
@@ -80,6 +82,7 @@ class ModelResponded(_OfModel):
     request_hash: str
     request_parts: dict[str, str]
     problems: dict[CallId, str] = sparse({})
+    assessments: dict[CallId, Assessment] = sparse({})
     mended: tuple[str, ...] = sparse(())
 
     def facets(self) -> dict[str, Facet]:
@@ -102,6 +105,7 @@ class ModelResponded(_OfModel):
             self.usage,
             self.cost_usd,
             unpriced=is_unpriced(self.provider, self.prices),
+            assessments=self.assessments,
         )
 
 

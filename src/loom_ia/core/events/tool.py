@@ -11,9 +11,9 @@ from loom_ia.core.json import JsonObject, JsonValue
 from loom_ia.core.model.base import nullable, sparse
 from loom_ia.core.model.changes import Change
 from loom_ia.core.model.content import ToolOutput
-from loom_ia.core.model.tooling import Reconciled, ToolKind
+from loom_ia.core.model.tooling import Reconciled, SideEffects, ToolKind
 from loom_ia.core.model.usage import Usage
-from loom_ia.core.state import steps
+from loom_ia.core.state import acting, steps
 from loom_ia.core.state.calls import Failure
 from loom_ia.core.state.run import RunState
 
@@ -25,9 +25,10 @@ def _is_empty(output: ToolOutput) -> bool:
 class ToolCalled(Payload):
     """A call is launched with these arguments; `resumed` when it was launched before.
 
-    Written before the tool starts, so that a crash never hides a call. A call that is delegated
-    names the run that it opens, and lists in `refs` the results that its arguments stand for. Of a
-    step of a graph, `tool_name` is the step, the id ends in its
+    Written before the tool starts, so that a crash never hides a call. `side_effects` says what it
+    may do to the outside world, if anything. A call that is delegated names the run that it opens,
+    and lists in `refs` the results that its arguments stand for. Of a step of a graph, `tool_name`
+    is the step, the id ends in its
     occurrence, and `attempt` counts what is tried again.
     """
 
@@ -44,6 +45,7 @@ class ToolCalled(Payload):
     attempt: int = sparse(0)
     child_run_id: RunId = sparse("")
     refs: tuple[str, ...] = sparse(())
+    side_effects: SideEffects | None = sparse(None)
 
     def facets(self) -> dict[str, Facet]:
         return {"tool_name": self.tool_name, "tool_kind": self.tool_kind}
@@ -51,14 +53,18 @@ class ToolCalled(Payload):
     def evolve(self, run: RunState, fact: Fact) -> RunState:
         span, at, child = fact.span_id, fact.ts, self.child_run_id
         if run.flow is None:
-            return run.launched(self.call_id, span, at, child=child)
-        return steps.launched(run, self.call_id, self.tool_name, span, at, child=child)
+            after = run.launched(self.call_id, span, at, child=child)
+        else:
+            after = steps.launched(run, self.call_id, self.tool_name, span, at, child=child)
+        effects = self.side_effects
+        return acting.launched(after, self.call_id, self.tool_name, self.arguments, effects, at)
 
 
 class ToolCompleted(Payload):
     """A call has its result, which may be an error for the model to read.
 
-    `outcome` is `unknown` when nobody saw whether the effect happened. A call that was refused
+    `outcome` is `unknown` when nobody saw whether the effect happened. Of an error, `effect` says
+    whether it happened all the same; where it is missing, nobody knows. A call that was refused
     before it was launched has a result and no `tool.called`.
 
     Of a step of a graph, `changes` are what it does to the state and `goto` the route that it
@@ -76,6 +82,7 @@ class ToolCompleted(Payload):
     tool_name: str
     output: ToolOutput = Field(default_factory=ToolOutput, exclude_if=_is_empty)
     outcome: Literal["unknown", "stopped"] | None = sparse(None)
+    effect: Literal["done", "not_done"] | None = sparse(None)
     latency_ms: int = sparse(0)
     changes: tuple[Change, ...] = sparse(())
     goto: JsonValue = nullable()
@@ -99,7 +106,14 @@ class ToolCompleted(Payload):
         return facets
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
-        del fact
+        run = acting.ended(
+            run,
+            self.call_id,
+            fact.ts,
+            is_error=self.output.is_error,
+            is_unknown=self.outcome is not None,
+            known=self.effect,
+        )
         if run.flow is None:
             return run.completed(self.call_id, self.output, unknown=self.outcome == "unknown")
         if self.latency_ms:
@@ -146,5 +160,5 @@ class EffectReconciled(Payload):
         return {"tool_name": self.tool_name, "verdict": self.verdict}
 
     def evolve(self, run: RunState, fact: Fact) -> RunState:
-        del fact
+        run = acting.reconciled(run, self.call_id, self.verdict, fact.ts)
         return run.undone(self.call_id) if self.verdict == "not_done" else run

@@ -1,6 +1,6 @@
 """What a decision may know of a tool: its name, its schema and its declarations, no live object."""
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -27,6 +27,17 @@ def takes_references(kind: ToolKind) -> bool:
     return kind in ("role", "subagent")
 
 
+class Assessment(Value):
+    """What one call calls for, its arguments being what they are; None leaves what is declared.
+
+    `reason` is shown to whoever is asked for approval.
+    """
+
+    approval: Literal["never", "always"] | None = None
+    side_effects: SideEffects | None = None
+    reason: str = ""
+
+
 class ToolSpec(Value):
     """A tool as the model sees it and as the engine treats it.
 
@@ -38,7 +49,8 @@ class ToolSpec(Value):
     `remembers` says under what the tool itself remembers what it did: nothing, each call, or a key
     that all runs share. A tool that remembers is asked, by another launch, what became of a call
     that was interrupted, and acts again only when that is known to be right. `reconciles` says that
-    it can ask the outside world whether an effect happened whose end nobody saw.
+    it can ask the outside world whether an effect happened whose end nobody saw, `assesses` that
+    it says of each call, from its arguments, what approval and side effects it has.
 
     A `terminal` tool that is called alone and succeeds gives the answer of the run. One that `sees`
     is only offered in a run that was given an image.
@@ -53,6 +65,7 @@ class ToolSpec(Value):
     idempotent: bool = False
     remembers: Remembers = "nothing"
     reconciles: bool = False
+    assesses: bool = False
     on_unknown: OnUnknown = "error"
     offload_over: int | None = Field(default=50_000, gt=0)
     timeout: float | None = Field(default=30.0, gt=0)
@@ -68,6 +81,29 @@ class ToolSpec(Value):
     def may_be_asked_again(self) -> bool:
         """Whether a call that was interrupted can be launched again, if only to be told its end."""
         return self.may_run_again or self.reconciles or self.remembers != "nothing"
+
+    def for_call(
+        self, assessment: Assessment | None, *, edited: bool = False, replaced: bool = False
+    ) -> "ToolSpec":
+        """Give what holds for one call.
+
+        Arguments that a human `edited` or a policy `replaced` since were not assessed: the gravest
+        of the side effects holds then, and what a policy replaced needs approval.
+        """
+        if assessment is None and not (replaced and self.assesses):
+            return self
+        effects, approval = self.side_effects, self.approval
+        if assessment is not None:
+            effects = assessment.side_effects or effects
+            approval = assessment.approval or approval
+        if edited or replaced:
+            effects = max(effects, self.side_effects, key=_GRAVITY.index)
+        if replaced:
+            approval = "always"
+        return self.model_copy(update={"side_effects": effects, "approval": approval})
+
+
+_GRAVITY: Final[tuple[SideEffects, ...]] = ("none", "reversible", "irreversible")
 
 
 def arguments_digest(tool_name: str, arguments: JsonObject) -> str:

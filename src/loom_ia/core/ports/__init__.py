@@ -13,10 +13,11 @@ from loom_ia.core.ports.journal import (
     SessionPage,
 )
 from loom_ia.core.ports.models import ModelAccess, ModelClient, OnExchange, WireModelClient
-from loom_ia.core.ports.tools import Reconciling, Tool, ToolContext
+from loom_ia.core.ports.tools import Assessing, Reconciling, Tool, ToolContext
 
 __all__ = [
     "ArtifactStore",
+    "Assessing",
     "CallMemory",
     "Clock",
     "Damage",

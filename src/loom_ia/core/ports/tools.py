@@ -9,7 +9,7 @@ from loom_ia.core.ids import CallId, RunId, SessionId, TenantId
 from loom_ia.core.json import JsonObject, JsonValue
 from loom_ia.core.model.caller import CallerContext
 from loom_ia.core.model.content import ToolOutput
-from loom_ia.core.model.tooling import ToolSpec
+from loom_ia.core.model.tooling import Assessment, ToolSpec
 from loom_ia.core.ports.idempotency import CallMemory
 from loom_ia.core.prompts import Language
 
@@ -98,6 +98,18 @@ class Tool(Protocol):
         The timeout of the spec is applied by the caller of this method. A call that is cancelled
         ends only once the tool has really stopped: a function in a thread cannot be cut, so its
         result is still returned.
+        """
+        ...
+
+
+@runtime_checkable
+class Assessing(Protocol):
+    """A tool whose spec says that it `assesses`."""
+
+    async def assess(self, arguments: JsonObject) -> Assessment:
+        """Say what a call with these arguments calls for. Has no effect.
+
+        It is asked once, when the model asks for the call; raising asks for approval.
         """
         ...
 

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from loom_ia.core.ids import CallId, RunId, SpanId
 from loom_ia.core.json import JsonObject, JsonValue, canonical
 from loom_ia.core.model.content import ToolOutput
-from loom_ia.core.model.tooling import ExpiryAction
+from loom_ia.core.model.tooling import Assessment, ExpiryAction, ToolSpec
 from loom_ia.core.state.frozen import Evolving
 
 QuestionKind: TypeAlias = Literal["approve", "unknown_effect", "input"]
@@ -141,10 +141,11 @@ class Hold:
 class Call(Evolving):
     """One call of a tool, or of a step. `arguments` are those that will run, edits included.
 
-    `problem` tells why the arguments cannot run; `edited` names the fields that a human changed;
-    `remembered` is what the journal keeps of an effect that happened before its result was known;
-    `was_granted` tells that an earlier question about it was answered by yes. `undone` counts the
-    launches of which the outside world told that none took effect.
+    `problem` tells why the arguments cannot run, `assessment` what they call for; `edited` names
+    the fields that a human changed; `remembered` is what the journal keeps of an effect that
+    happened before its result was known; `was_granted` tells that an earlier question about it was
+    answered by yes. `undone` counts the launches of which the outside world told that none took
+    effect.
 
     `passed` are the points whose policies let it go on, and `AT_LAUNCH` when they looked again
     after a human did; `denial` is why they do not, `hold` why somebody must be asked, and
@@ -160,6 +161,7 @@ class Call(Evolving):
     name: str
     arguments: JsonObject
     problem: str = ""
+    assessment: Assessment | None = None
     edited: tuple[str, ...] = ()
     question: Question | None = None
     launches: int = 0
@@ -196,6 +198,12 @@ class Call(Evolving):
         if question is None or not self.was_granted or not question.is_open:
             return self.call_id
         return f"{self.call_id}@{question.number}"
+
+    def declared(self, tool: ToolSpec) -> ToolSpec:
+        """Give what holds for this call of `tool`: what it declares, and what it said of it."""
+        return tool.for_call(
+            self.assessment, edited=bool(self.edited), replaced=bool(self.replaced_by)
+        )
 
     @property
     def is_settled(self) -> bool:

@@ -24,8 +24,10 @@ from loom_ia.core.model.policy import (
     JudgeMode,
 )
 from loom_ia.core.model.session_state import StateFault
+from loom_ia.core.model.tooling import Assessment
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.prompts import Language, TextName, prompt_text
+from loom_ia.core.state.acts import Act, Acts
 from loom_ia.core.state.calls import (
     Call,
     Expired,
@@ -251,6 +253,7 @@ class RunState(Evolving):
     drives: int = 0
     checks: Checks = NO_CHECKS
     kept: KeptValues = field(default_factory=lambda: NOTHING_KEPT)
+    acts: Acts = field(default_factory=dict[tuple[CallId, str], Act])
 
     # -- what it is ---------------------------------------------------------------------------
 
@@ -365,13 +368,20 @@ class RunState(Evolving):
         cost: float,
         *,
         unpriced: bool = False,
+        assessments: Mapping[CallId, Assessment] | None = None,
     ) -> "RunState":
         """Take an answer of the main model: calls go on the table, anything else is the answer."""
         must_drop = self.finalizing or self.header.role or self.checks.without_tools
         if message.calls and must_drop:
             message = _without_calls(message)
         calls = tuple(
-            Call(block.call_id, block.name, block.arguments, problems.get(block.call_id, ""))
+            Call(
+                block.call_id,
+                block.name,
+                block.arguments,
+                problems.get(block.call_id, ""),
+                assessment=assessments.get(block.call_id) if assessments else None,
+            )
             for block in message.calls
         )
         return self.but(

@@ -18,6 +18,7 @@ from loom_ia.core.state.questions import Asking, open_questions
 from loom_ia.core.state.run import Completed, Failed, FinalizingReason, RunState, Status
 from loom_ia.core.state.session import SessionState, state_of
 from loom_ia.core.views.budget import BudgetUse, budget_uses
+from loom_ia.core.views.effects import EffectRecord, effects_of
 
 
 class PendingApproval(Value):
@@ -51,7 +52,8 @@ class RunResult(Value):
     answer did not pass its checks and is given all the same, `fallback` that it is the text to be
     given in that case. `verdicts` are the marks of judges, in order. `budget` has the limits
     that stop the run, and what was spent of each. `finalizing` says why the run had to conclude,
-    None when it did so by itself. A result may be of a run that is not over: then it says what was
+    None when it did so by itself. `effects` are what the run, and those below it, did to the
+    outside world or may have done. A result may be of a run that is not over: then it says what was
     true when it was read. `state` is the state of the session as the run sees it.
     """
 
@@ -76,6 +78,7 @@ class RunResult(Value):
     unverified: bool = False
     fallback: bool = False
     verdicts: tuple[Verdict, ...] = ()
+    effects: tuple[EffectRecord, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -149,6 +152,7 @@ def run_result(run: RunState, session: SessionState | None = None) -> RunResult:
             pending_question(asking, run.run_id) for asking in open_questions(run, runs)
         ),
         state={} if session is None else deepcopy(state_of(session, run)),
+        effects=effects_of(run, session),
     )
 
 

@@ -43,6 +43,7 @@ from loom_ia.core.model.tooling import Reconciled
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.run import Cancelled, Failed, RunState, Status, StepEffect
 from loom_ia.core.state.session import SessionState
+from loom_ia.core.views.effects import EffectRecord
 from loom_ia.core.views.result import PendingApproval, RunResult, run_result
 from loom_ia.core.views.trace_items import (
     Approval,
@@ -69,8 +70,9 @@ class Trace(Value):
 
     `orphans` are the calls that were settled without being launched: refused, unknown, malformed.
     `below` has the runs that its calls opened, those of a `role` too; what they consumed is theirs,
-    what they ask is among `pending`. `artifacts` are the files that came with the request and those
-    that its calls made. `str` gives what `loom inspect` shows, in English.
+    what they ask is among `pending` and what they did among `effects`. `artifacts` are the files
+    that came with the request and those that its calls made. `str` gives what `loom inspect` shows,
+    in English.
     """
 
     run_id: RunId
@@ -89,6 +91,7 @@ class Trace(Value):
     steps: tuple[TraceStep, ...] = ()
     orphans: tuple[ToolItem, ...] = ()
     pending: tuple[PendingApproval, ...] = ()
+    effects: tuple[EffectRecord, ...] = ()
     below: "tuple[Trace, ...]" = ()
     error_type: str | None = None
     error: str | None = None
@@ -300,6 +303,7 @@ class TraceReader:
             steps=tuple(step.step() for step in self.steps),
             orphans=tuple(item for item in items if isinstance(item, ToolItem)),
             pending=result.pending_approvals,
+            effects=result.effects,
             below=tuple(reader.trace() for reader in self.below.values()),
             error_type=result.error_type,
             error=result.error,

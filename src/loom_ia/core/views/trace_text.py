@@ -144,6 +144,14 @@ class _Writer:
         if trace.cancelled_by is not None:
             said = self.translate("cancelled : by {by}", by=trace.cancelled_by)
             yield TraceLine("failure", f"  {said}")
+        for effect in () if is_below else trace.effects:
+            if effect.status == "unknown":
+                said = self.translate(
+                    "not known : whether {tool} ({call_id}) took effect",
+                    tool=effect.tool,
+                    call_id=effect.call_id,
+                )
+                yield TraceLine("failure", f"  {said}")
         for pending in () if is_below else trace.pending:
             yield TraceLine("waiting", f"  {self._pending(pending)}")
 

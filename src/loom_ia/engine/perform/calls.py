@@ -25,8 +25,10 @@ from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.tool import ToolCompleted
 from loom_ia.core.json import storable_text
 from loom_ia.core.model.content import ToolOutput
+from loom_ia.core.model.tooling import ToolSpec
 from loom_ia.core.ports.tools import Done, NotDone, Tool, ToolContext, Unknown
 from loom_ia.core.prompts import prompt_text
+from loom_ia.core.state.acting import Known, call_key
 from loom_ia.core.state.calls import Call, Granted
 from loom_ia.core.state.run import RunState
 from loom_ia.engine.perform.children import drive_child
@@ -92,6 +94,11 @@ class _Invocation:
     context: EffectContext
     started: float = 0.0
 
+    @property
+    def spec(self) -> ToolSpec:
+        """What holds for this very call."""
+        return self.call.declared(self.context.agent.tools[self.call.name].spec)
+
     async def result(self) -> Facts:
         """Run the call within its time and give the facts of its end."""
         tool = self.context.agent.tools[self.call.name]
@@ -104,7 +111,7 @@ class _Invocation:
             return await self._reconciled(tool, context, (unknown,))
         task = asyncio.ensure_future(self._work(tool, context))
         try:
-            done, _ = await asyncio.wait((task,), timeout=tool.spec.timeout)
+            done, _ = await asyncio.wait((task,), timeout=self.spec.timeout)
         except asyncio.CancelledError:
             stop.asked = True
             task.cancel()
@@ -115,7 +122,7 @@ class _Invocation:
             task.cancel()
             return await self._given_up(tool, context, task)
         facts = self._ended(task)
-        if tool.spec.reconciles and _is_unknown(facts):
+        if self.spec.reconciles and _is_unknown(facts):
             return await self._reconciled(tool, context, facts)
         return facts
 
@@ -124,7 +131,7 @@ class _Invocation:
 
         A tool that remembers finds that out by itself, and says `UnknownEffect`.
         """
-        spec = tool.spec
+        spec = self.spec
         asks = spec.reconciles and spec.remembers == "nothing"
         return asks and context.resumed and not context.may_act_again
 
@@ -133,7 +140,7 @@ class _Invocation:
     ) -> Facts:
         """Say what becomes of a call whose time is over."""
         facts = self._timed_out(tool)
-        if not tool.spec.reconciles or not _is_unknown(facts):
+        if not self.spec.reconciles or not _is_unknown(facts):
             self._leave(task)
             return facts
         try:
@@ -169,13 +176,12 @@ class _Invocation:
             case Done(output):
                 if not isinstance(output, ToolOutput):
                     output = ToolOutput.of_text(prompt_text(context.language, "done_before"))
-                return (fact, *await self._kept(output, tool))
+                return (fact, *await self._kept(output, tool, "done"))
 
     def _context(self, tool: Tool, stop: _Stop) -> ToolContext:
         call, run = self.call, self.context.run
         header = run.header
-        # The id of a call is unique within one answer of the model, not within a run.
-        key = f"{header.run_id}:{run.iterations}:{call.call_id}"
+        key = call_key(run, call.call_id)
         return ToolContext(
             tenant_id=header.tenant_id,
             session_id=header.session_id,
@@ -187,8 +193,8 @@ class _Invocation:
             resumed=call.launches > 1,
             should_stop=lambda: stop.asked,
             language=self.context.agent.plan.language,
-            memory=call_memory(call, tool.spec, key, self.context),
-            may_act_again=tool.spec.may_run_again or _was_undone(call) or _was_allowed_again(call),
+            memory=call_memory(call, self.spec, key, self.context),
+            may_act_again=self.spec.may_run_again or _was_undone(call) or _was_allowed_again(call),
             state=readable_state(self.context),
         )
 
@@ -202,44 +208,59 @@ class _Invocation:
     async def _work(self, tool: Tool, context: ToolContext) -> Facts:
         """Call the tool and put away what must be; what it did is never lost by a cancellation."""
         try:
-            output = await self._output(tool, context)
+            output, effect = await self._output(tool, context)
         except UnknownEffect as error:
             text = storable_text(text_of(error)) or prompt_text(context.language, "unknown_effect")
             return (self._fact(ToolOutput.of_error(text), unknown=True),)
-        return await self._kept(output, tool)
+        return await self._kept(output, tool, effect)
 
-    async def _kept(self, output: ToolOutput, tool: Tool) -> Facts:
+    async def _kept(self, output: ToolOutput, tool: Tool, effect: Known | None = None) -> Facts:
         """Give the facts of a result, put away if it must be."""
         output = settled(output, self.call, self.context)
-        completed = self._fact(output)
-        limit = tool.spec.offload_over
+        completed = self._fact(output, effect=effect)
+        limit = self.spec.offload_over
         if not output.files and (limit is None or len(output.text) <= limit):
             return (completed,)
         keeper = Keeper(self.context.agent.artifacts, self.context.run.header)
-        keeping = asyncio.ensure_future(keeper.keep(output, tool.spec, self.call.call_id))
+        keeping = asyncio.ensure_future(keeper.keep(output, self.spec, self.call.call_id))
         while not keeping.done():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.shield(keeping)
         kept, stored = keeping.result()
         return (*stored, completed.model_copy(update={"output": kept}))
 
-    async def _output(self, tool: Tool, context: ToolContext) -> ToolOutput:
+    async def _output(self, tool: Tool, context: ToolContext) -> tuple[ToolOutput, Known | None]:
+        """Give the result, and what is known of the effect when that is an error.
+
+        A tool that says itself what went wrong did nothing, and so did one that remembers, whose
+        contract that is; any other one that raises may have acted before.
+        """
         language = self.context.agent.plan.language
         try:
-            return await tool.call(self.call.arguments, context)
+            output = await tool.call(self.call.arguments, context)
         except UnknownEffect:
             raise
         except ToolError as error:
-            return ToolOutput.of_error(storable_text(text_of(error)))
+            output = ToolOutput.of_error(storable_text(text_of(error)))
         except UnstorableValue as error:
             problem = storable_text(text_of(error))
-            return ToolOutput.of_error(prompt_text(language, "tool_unstorable", problem=problem))
+            text = prompt_text(language, "tool_unstorable", problem=problem)
+            return ToolOutput.of_error(text), self._if_it_acts(tool, "done")
         except Exception as error:  # noqa: BLE001 -- a fault of a tool is a fact for the model
             text = storable_text(told(error))
-            return ToolOutput.of_error(prompt_text(language, "tool_failed", error=text))
+            failed = ToolOutput.of_error(prompt_text(language, "tool_failed", error=text))
+            if self.spec.remembers == "nothing" or context.should_stop():
+                return failed, None
+            return failed, self._if_it_acts(tool, "not_done")
+        if not output.is_error or context.should_stop():
+            return output, None
+        return output, self._if_it_acts(tool, "not_done")
+
+    def _if_it_acts(self, tool: Tool, known: Known) -> Known | None:
+        return None if self.spec.side_effects == "none" else known
 
     def _timed_out(self, tool: Tool) -> Facts:
-        spec, language = tool.spec, self.context.agent.plan.language
+        spec, language = self.spec, self.context.agent.plan.language
         seconds = f"{spec.timeout:g}"
         if spec.may_run_again:
             text = prompt_text(language, "tool_timed_out", seconds=seconds)
@@ -247,7 +268,9 @@ class _Invocation:
         text = prompt_text(language, "unknown_effect_timeout", seconds=seconds)
         return (self._fact(ToolOutput.of_error(text), unknown=True),)
 
-    def _fact(self, output: ToolOutput, *, unknown: bool = False) -> ToolCompleted:
+    def _fact(
+        self, output: ToolOutput, *, unknown: bool = False, effect: Known | None = None
+    ) -> ToolCompleted:
         latency = round((time.perf_counter() - self.started) * 1000)
         call, run = self.call, self.context.run
         if _log.isEnabledFor(logging.INFO):
@@ -267,6 +290,7 @@ class _Invocation:
             tool_name=call.name,
             output=output,
             outcome="unknown" if unknown else None,
+            effect=effect if output.is_error else None,
             latency_ms=latency,
         )
 

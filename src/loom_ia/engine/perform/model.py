@@ -1,12 +1,13 @@
 """Calling the main model: its answer is one fact, and so is what takes over when there is none.
 
-The arguments of the calls that it asks for are checked here, once, and what is wrong with them is
-part of the fact: no later reader needs the tools to know it.
+The arguments of the calls that it asks for are checked and assessed here, once, and what is found
+is part of the fact: no later reader needs the tools to know it.
 """
 
 import logging
 import time
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 
 from loom_ia.core.decide.closing import failed
 from loom_ia.core.decide.effects import CallModel
@@ -20,8 +21,10 @@ from loom_ia.core.model.chunks import INVALID_ARGUMENTS, TextDelta
 from loom_ia.core.model.content import ToolCallBlock
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.models import ModelSpec
+from loom_ia.core.model.tooling import Assessment
 from loom_ia.core.plan import ModelFacts, successor_in
 from loom_ia.core.ports.tools import Tool
+from loom_ia.engine.perform.assess import assessed
 from loom_ia.engine.perform.attempts import ModelCall, Priced
 from loom_ia.engine.perform.context import EffectContext
 from loom_ia.engine.references import resolved
@@ -43,7 +46,8 @@ async def call_model(effect: CallModel, context: EffectContext) -> None:
         seen = context.seen_calls.of(context.run.conversation.messages)
         message = _with_unique_ids(priced.answer.message, seen)
         problems = await _problems(message, context)
-        responded = answer_fact(effect, priced, message, problems, client.spec, _since(started))
+        said = Said(problems, await assessed(message, problems, program.tools))
+        responded = answer_fact(effect, priced, message, said, client.spec, _since(started))
     except ModelError as error:
         _give_up(call, error, started)
         return
@@ -69,11 +73,19 @@ def _show_held(context: EffectContext, message: Message) -> None:
         context.chunk(TextDelta(text))
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What tools said of the calls that are asked for."""
+
+    problems: dict[CallId, str] = field(default_factory=dict[CallId, str])
+    assessments: dict[CallId, Assessment] = field(default_factory=dict[CallId, Assessment])
+
+
 def answer_fact(
     effect: CallModel,
     priced: Priced,
     message: Message,
-    problems: dict[str, str],
+    said: Said,
     spec: ModelSpec,
     latency: int,
     *,
@@ -95,7 +107,8 @@ def answer_fact(
         attempts=priced.attempts,
         request_hash=effect.digest,
         request_parts=dict(effect.parts),
-        problems=problems,
+        problems=said.problems,
+        assessments=said.assessments,
         mended=priced.answer.mended,
     )
 

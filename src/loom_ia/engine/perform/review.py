@@ -51,7 +51,7 @@ from loom_ia.core.state.session import RunView, shape_of
 from loom_ia.engine.interrupt import is_cancelled
 from loom_ia.engine.perform.attempts import ModelCall
 from loom_ia.engine.perform.context import EffectContext
-from loom_ia.engine.perform.model import answer_fact, problem_of, successor_of
+from loom_ia.engine.perform.model import Said, answer_fact, problem_of, successor_of
 from loom_ia.engine.perform.replaced import new_arguments, new_message, new_output, new_request
 from loom_ia.engine.stages import Asked, Chain, Heard, Stage
 
@@ -346,7 +346,7 @@ class _Asking:
                 continue
             latency = round((time.perf_counter() - started) * 1000)
             message = priced.answer.message
-            fact = answer_fact(effect, priced, message, {}, call.spec, latency, judge=judge)
+            fact = answer_fact(effect, priced, message, Said(), call.spec, latency, judge=judge)
             return Asked(_arguments(message), (fact,), call.spec.id, call.spec.model)
 
 

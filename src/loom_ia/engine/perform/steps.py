@@ -19,6 +19,7 @@ from loom_ia.core.events.policy import PolicyReviewed
 from loom_ia.core.events.tool import ToolCompleted
 from loom_ia.core.json import JsonValue
 from loom_ia.core.model.content import ToolOutput
+from loom_ia.core.model.tooling import SideEffects
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.spans import span
 from loom_ia.core.state.calls import Call, EffectPhase
@@ -103,6 +104,7 @@ def _done(end: Done, call: Call, latency: int, now: datetime) -> Facts:
         tool_name=call.name,
         output=_NOTHING,
         outcome=None,
+        effect=None,
         latency_ms=latency,
         changes=end.changes,
         goto=end.goto,
@@ -164,7 +166,12 @@ class _Work:
         return consumed(self.context)
 
     async def record(
-        self, key: str, phase: EffectPhase, position: int, result: JsonValue = None
+        self,
+        key: str,
+        phase: EffectPhase,
+        position: int,
+        result: JsonValue = None,
+        side_effects: SideEffects | None = None,
     ) -> None:
         fact = EffectRecorded(
             call_id=self.call_id,
@@ -173,6 +180,7 @@ class _Work:
             phase=phase,
             position=position,
             result=result,
+            side_effects=side_effects,
         )
         await self.context.pen.write(fact, sync=phase == "started")
 
