@@ -106,6 +106,9 @@ def _w1() -> list[Line]:
             agents,
         ),
     ]
+    checked = Cell("W1", tool="checked")
+    label = "W1 memory, two policies and a contract"
+    lines.append(Line(label, checked, "per_call", "us", ShareOfPeers(10), bare, agents))
     free, disk = Cell("W1", store="sqlite"), Cell("W1", store="sqlite", medium="disk")
     resuming = (
         Peer(free.of("dbos"), 4465 * _US),

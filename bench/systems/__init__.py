@@ -8,7 +8,8 @@ from typing import Final, Literal, Protocol, TypeAlias, cast
 from bench.script import Script
 
 Store: TypeAlias = Literal["memory", "jsonl", "sqlite", "dbos"]
-ToolStyle: TypeAlias = Literal["async", "sync"]
+ToolStyle: TypeAlias = Literal["async", "sync", "checked"]
+"""How the tool is written; `checked` is async, under two policies and a contract."""
 
 MODULES: Final = {
     "bare": "bench.systems.bare",

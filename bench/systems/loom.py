@@ -1,12 +1,12 @@
 """This project, through the same door as any Python program that uses it."""
 
 from collections.abc import AsyncGenerator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from bench.script import ANSWER, INSTRUCTIONS, QUESTION, TOOL, TOOL_DESCRIPTION, Script
 from bench.systems import Setup
 from loom_ia.access.api import Loom
-from loom_ia.agents.spec import AgentSpec, MainRole, PythonTool
+from loom_ia.agents import AgentSpec, Contract, MainRole, PolicyReference, PythonTool
 from loom_ia.config.root import EventsStorage, LoomConfig, Storage
 from loom_ia.core.model.chunks import (
     ModelChunk,
@@ -23,6 +23,7 @@ from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.model.request import ModelRequest
 from loom_ia.core.model.usage import Usage
 from loom_ia.graph import END, Graph, SQLiteStore, condition
+from loom_ia.policies import CONTINUE, BeforeTool, Decision, Deny, Fail, OnOutput, policy
 from loom_ia.tools import tool
 
 _SPEC = ModelSpec(id="scripted", sdk="fake", model="scripted-1")
@@ -31,6 +32,24 @@ _AGENT = "adder"
 State: TypeAlias = dict[str, int]
 # As a provider reports it; what one leaves out is counted from the texts, which takes longer.
 _USAGE = UsageReported(Usage(input_tokens=100, output_tokens=10))
+
+
+@policy(points=["before_tool"], decisions=["deny"])
+async def pass_call(subject: BeforeTool) -> Decision:
+    """Let every call of the script pass."""
+    return CONTINUE if "a" in subject.arguments else Deny("no number")
+
+
+@policy(points=["on_output"], decisions=["fail"])
+async def pass_answer(subject: OnOutput) -> Decision:
+    """Let every answer of the script pass."""
+    return CONTINUE if subject.text else Fail("no answer")
+
+
+_CHECKS: dict[str, Any] = {
+    "policies": (PolicyReference(hook="pass_call"), PolicyReference(hook="pass_answer")),
+    "output": Contract(must_match=".", max_chars=10_000),
+}
 
 
 class ScriptedModel:
@@ -93,11 +112,14 @@ async def open_system(setup: Setup) -> Measured:
                 main=MainRole(model=_SPEC.id, system=INSTRUCTIONS),
                 max_iterations=1_000_000,
                 tools=(PythonTool(python=TOOL, side_effects="irreversible"),),
+                **(_CHECKS if setup.tool == "checked" else {}),
             ),
         ),
     )
     loom = Loom(config, models={_SPEC.id: ScriptedModel(setup.script)})
-    loom.register(TOOL, _add_async if setup.tool == "async" else _add_sync)
+    loom.register(TOOL, _add_sync if setup.tool == "sync" else _add_async)
+    loom.register("pass_call", pass_call)
+    loom.register("pass_answer", pass_answer)
     loom.mount()
     return Measured(loom)
 

@@ -141,7 +141,7 @@ def test_the_table_is_the_law(point: PolicyPoint, decision: DecisionKind) -> Non
     def any_policy(subject: Any) -> Decision:
         return CONTINUE
 
-    house = shop({"text": "ok"}, hook=any_policy)
+    house = shop({"text": "ok"}, hook=any_policy, profile="dev")
     if decision in ALLOWED[point]:
         asyncio.run(house.run())
         return
@@ -337,3 +337,15 @@ async def test_the_permission_policy(params: dict[str, Any], made: bool) -> None
     )
     assert (await house.run()).ok
     assert len(house.of("tool.called")) == made
+
+
+def test_a_policy_that_may_pause_needs_a_journal_that_lasts() -> None:
+    """On a journal in memory, only the profile dev takes it."""
+
+    @policy(points=["before_tool"], decisions=["pause"])
+    def careful(subject: BeforeTool) -> Decision:
+        return Pause()
+
+    with pytest.raises(ConfigError, match="hook may wait for a human"):
+        asyncio.run(shop({"text": "ok"}, hook=careful).run())
+    assert asyncio.run(shop({"text": "ok"}, hook=careful, profile="dev").run()).ok

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from loom_ia.config.project import Project
+from loom_ia.config.project import Project, WrittenAgent
 from loom_ia.config.tool_kinds import graph_may_wait, may_wait
-from loom_ia.core.errors import Problem
+from loom_ia.core.errors import ConfigError, Problem
+from loom_ia.core.model.policy import DecisionKind
 
 _LOST: Final = (
     "{tool} may wait for a human, and the memory backend forgets the run when the process ends "
@@ -27,6 +28,20 @@ def check_durability(project: Project, *, resolved: bool) -> Iterator[Problem]:
             else:
                 continue
             yield agent.source.problem(path, _LOST, tool=tool.target)
+        for position in _pausing(project, agent) if resolved else ():
+            hook = agent.spec.policies[position].hook
+            yield agent.source.problem(("policies", position, "hook"), _LOST, tool=hook)
     for graph in project.graphs:
         if graph_may_wait(project, graph.spec):
             yield graph.source.problem(("name",), _LOST, tool=graph.spec.name)
+
+
+def _pausing(project: Project, agent: WrittenAgent) -> Iterator[int]:
+    """Give the places of the policies that may have a call wait for a human."""
+    for position, reference in enumerate(agent.spec.policies):
+        try:
+            found = project.references.policy(reference.hook)
+        except ConfigError:
+            continue  # told by the check of policies
+        if DecisionKind.PAUSE in getattr(found, "decisions", ()):
+            yield position
