@@ -51,8 +51,11 @@ class Reading:
         if self.stop is None:
             raise Failed("cut")
         stop = "tool_use" if self.calls and self.stop == "end" else self.stop
-        calls = tuple((call.name, _object(call.arguments or "{}")) for call in self.calls)
-        ids = tuple(call.id for call in self.calls)
+        given = [call.index for call in self.calls]
+        has_order = all(isinstance(n, int) for n in given) and len(set(given)) == len(given)
+        ranked = sorted(self.calls, key=lambda call: call.index) if has_order else self.calls
+        calls = tuple((call.name, _object(call.arguments or "{}")) for call in ranked)
+        ids = tuple(call.id for call in ranked)
         known = ids if all(ids) and len(set(ids)) == len(ids) else ()
         return Understood(_mended(self.text), self.reasoning, calls, known, self.usage, stop)
 

@@ -52,7 +52,7 @@ KNOWN = "available: args.ton, context.user_input, context.tool_results.prix_ttc"
             {"context": ["historique"]},
             (
                 "roles[rediger].context[0] — must be one of 'user_input', 'caller_context', "
-                "'attachments', 'session_summary', not \"historique\""
+                "'attachments', 'session_summary', 'session_state', not \"historique\""
             ),
         ),
         (

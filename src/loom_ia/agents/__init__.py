@@ -5,10 +5,8 @@ from loom_ia.agents.checks import (
     Criterion,
     Grounded,
     JudgeSpec,
-    LastTurns,
     PolicyReference,
     Repair,
-    ToolResults,
     When,
 )
 from loom_ia.agents.session_state import StateKeySpec, StateSourceSpec
@@ -26,6 +24,7 @@ from loom_ia.agents.spec import (
     SubagentRef,
     ToolReference,
 )
+from loom_ia.core.model.context import LastTurns, ToolResults
 
 __all__ = [
     "DEFAULT_MAX_ITERATIONS",

@@ -1,10 +1,11 @@
 """The description of what checks an agent: contracts, judges, policies."""
 
-from typing import Annotated, Final, Literal, Self, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from loom_ia.agents.context import ContextSpecs
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.policy import PolicyPoint
@@ -115,27 +116,6 @@ class Criterion(_Spec):
     )
 
 
-class ToolResults(_Spec):
-    """The results of these tools, in the run or (`session`) in the whole conversation."""
-
-    tool_results: tuple[str, ...] = Field(
-        min_length=1, strict=False, description="The names of the tools."
-    )
-    scope: Literal["run", "session"] = Field(default="run", description="How far back.")
-
-
-class LastTurns(_Spec):
-    """The last exchanges of the session."""
-
-    last_turns: int = Field(gt=0, le=50, description="How many.")
-
-
-JudgeContext: TypeAlias = Annotated[
-    Literal["user_input", "caller_context"] | ToolResults | LastTurns,
-    Field(union_mode="left_to_right"),
-]
-
-
 class When(_Spec):
     """When a judge looks; all of it must hold.
 
@@ -167,7 +147,7 @@ class JudgeSpec(_Spec):
     criteria: tuple[Criterion, ...] = Field(
         min_length=1, strict=False, description="What it marks."
     )
-    context: tuple[JudgeContext, ...] = Field(
+    context: tuple[ContextSpecs, ...] = Field(
         default=(), strict=False, description="What it is given besides the output."
     )
     when: When = Field(default=When(), description="When it looks.")

@@ -11,11 +11,11 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from loom_ia.agents.checks import Contract, Grounded, JudgeSpec, PolicyReference
+from loom_ia.agents.context import ContextSpecs
 from loom_ia.agents.session_state import StateKeySpec
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.budget import Budget, BudgetAction, SessionBudget
-from loom_ia.core.model.context import LastTurns, NamedContext, ToolResults
 from loom_ia.core.model.session_state import STATE_KEY
 from loom_ia.core.model.tooling import ApprovalMode, OnUnknown, SideEffects
 from loom_ia.core.prompts import Language
@@ -229,25 +229,6 @@ AnyTool: TypeAlias = PythonTool | GraphTool
 ToolSpecs: TypeAlias = Annotated[
     Annotated[PythonTool, Tag(PythonTool.TAG)] | Annotated[GraphTool, Tag(GraphTool.TAG)],
     Discriminator(_kind_of_tool),
-]
-
-
-def _kind_of_context(value: Any) -> str:
-    if isinstance(value, str):
-        return _NAMED
-    if isinstance(value, ToolResults | LastTurns):
-        return value.TAG
-    keys = tuple(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else ()
-    is_of_tools = any(key.startswith(("tool", "scope")) for key in keys)
-    return ToolResults.TAG if is_of_tools else LastTurns.TAG
-
-
-_NAMED: Final = "(name)"
-ContextSpecs: TypeAlias = Annotated[
-    Annotated[NamedContext, Tag(_NAMED)]
-    | Annotated[ToolResults, Tag(ToolResults.TAG)]
-    | Annotated[LastTurns, Tag(LastTurns.TAG)],
-    Discriminator(_kind_of_context),
 ]
 
 

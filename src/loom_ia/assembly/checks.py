@@ -8,11 +8,9 @@ from loom_ia.agents import (
     Contract,
     Grounded,
     JudgeSpec,
-    LastTurns,
     PolicyReference,
     PythonTool,
     RoleSpec,
-    ToolResults,
 )
 from loom_ia.config.document import KeyPath
 from loom_ia.config.load import LoadedConfig
@@ -27,7 +25,6 @@ from loom_ia.policies import contract, judge
 from loom_ia.policies.function import FunctionStage, PolicyFunction
 from loom_ia.policies.grounded import ALL
 from loom_ia.policies.grounding import Ground, GroundingStage
-from loom_ia.policies.material import Selection
 
 Clients: TypeAlias = Callable[[str], ModelClient]
 
@@ -161,7 +158,7 @@ def judge_stage(
         criteria=tuple(
             judge.Criterion(c.name, c.rule, c.min_score, c.blocking) for c in spec.criteria
         ),
-        selection=_selection(spec),
+        context=spec.context,
         when=judge.When(
             sample=when.sample,
             condition=cast("judge.Condition | None", condition),
@@ -187,18 +184,6 @@ def _facts(model: ModelSpec, spec: JudgeSpec) -> ModelFacts:
         params={**model.params, **spec.params},
         context_window=model.capabilities.context_window,
     ).identified()
-
-
-def _selection(spec: JudgeSpec) -> Selection:
-    results = [item for item in spec.context if isinstance(item, ToolResults)]
-    turns = [item.last_turns for item in spec.context if isinstance(item, LastTurns)]
-    return Selection(
-        user_input="user_input" in spec.context,
-        caller_context="caller_context" in spec.context,
-        tool_results=tuple(name for item in results for name in item.tool_results),
-        of_session=any(item.scope == "session" for item in results),
-        last_turns=max(turns, default=0),
-    )
 
 
 def _policy(loaded: LoadedConfig, reference: PolicyReference) -> FunctionStage:

@@ -6,7 +6,7 @@ with the facts that tell why; who performs the review writes them together.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.model.decisions import CONTINUE, Decision
@@ -17,6 +17,9 @@ from loom_ia.core.ports.models import ModelClient
 from loom_ia.core.ports.policies import PolicyContext, Subject
 from loom_ia.core.state.run import RunState
 from loom_ia.core.state.session import RunView
+
+if TYPE_CHECKING:
+    from loom_ia.engine.program import Caller
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,11 @@ class Asking(Protocol):
     @property
     def view(self) -> RunView:
         """What is known around it."""
+        ...
+
+    @property
+    def caller(self) -> "Caller":
+        """Where what a judge declares is read: the run, or that of who called its role."""
         ...
 
     @property

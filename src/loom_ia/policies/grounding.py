@@ -22,7 +22,6 @@ from loom_ia.core.state.run import RunState
 from loom_ia.core.state.session import RunView, state_of
 from loom_ia.engine.stages import Asking, Heard
 from loom_ia.policies.grounded import ALL, Kind, Missing, Sources, missing
-from loom_ia.policies.material import source_run
 
 NAME: Final = "loom.grounded"
 _MOST_TOLD: Final = 20
@@ -103,7 +102,7 @@ def told(found: Iterable[Missing]) -> str:
 
 def sources_of(view: RunView, written: frozenset[str] = frozenset()) -> Sources:
     """Give what grounds the values of a run; `written` are tools whose results a model wrote."""
-    run = source_run(view)
+    run = _source(view)
     texts: list[str] = []
     values: list[object] = [state_of(view, run)]
     for output in (*_of_history(view.history, written), *_of_run(run, written)):
@@ -113,6 +112,13 @@ def sources_of(view: RunView, written: frozenset[str] = frozenset()) -> Sources:
     said = (*view.history, *run.conversation.messages)
     texts += [m.as_text() for m in said if m.role == "user" and not is_repair(m)]
     return Sources.of(texts=texts, values=values)
+
+
+def _source(view: RunView) -> RunState:
+    """Give the run whose sources count: the caller's, when the run is that of a role."""
+    header = view.run.header
+    parent = header.parent_run_id
+    return view.runs.get(parent, view.run) if header.role and parent else view.run
 
 
 def _of_run(run: RunState, written: frozenset[str]) -> Iterator[ToolOutput]:

@@ -14,6 +14,8 @@ from loom_ia.core.errors import InvalidDecision
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.policy import GuardChecked, JudgeEvaluated, SkipReason
 from loom_ia.core.json import JsonObject, JsonValue, storable_text
+from loom_ia.core.model.content import TextBlock
+from loom_ia.core.model.context import ContextItem
 from loom_ia.core.model.decisions import CONTINUE, Fail, Replace, Retry
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.policy import JudgeMark, PolicyPoint
@@ -22,11 +24,12 @@ from loom_ia.core.model.tooling import ToolSpec
 from loom_ia.core.plan import ModelFacts
 from loom_ia.core.ports.policies import OnOutput, Subject
 from loom_ia.core.prompts import Language, prompt_text
+from loom_ia.engine.material import Gathered, Section, gather
+from loom_ia.engine.sections import tagged
 from loom_ia.engine.stages import Asked, Asking, Chain, Heard
 from loom_ia.engine.threads import tool_threads
 from loom_ia.policies.contract import OnFailure
 from loom_ia.policies.function import OnError, failure
-from loom_ia.policies.material import NOTHING, Selection, material, section
 
 Condition: TypeAlias = Callable[[OnOutput], object]
 """Tells, by True or False, whether a judge looks; it may be async."""
@@ -61,7 +64,7 @@ class JudgeStage:
     judge: str
     chain: Chain
     criteria: tuple[Criterion, ...]
-    selection: Selection = NOTHING
+    context: tuple[ContextItem, ...] = ()
     when: When = When()
     max_attempts: int = 1
     with_tools: bool = True
@@ -89,8 +92,12 @@ class JudgeStage:
         if skipped is not None:
             fact = GuardChecked(guard="judge", policy=self.name, outcome="skipped", reason=skipped)
             return Heard(CONTINUE, (fact,))
+        found = await gather(
+            self.context, self.judge, asking.caller, self.language, needs_all=False
+        )
+        said = self._said(found, subject)
         asked = await asking.ask_model(
-            self.judge, self.chain, lambda facts: self._request(facts, subject, asking)
+            self.judge, self.chain, lambda facts: self._request(facts, said)
         )
         try:
             marks = self._marks(asked.arguments)
@@ -122,16 +129,20 @@ class JudgeStage:
 
     # -- what it is asked -------------------------------------------------------------------------
 
-    def _request(self, facts: ModelFacts, subject: OnOutput, asking: Asking) -> ModelRequest:
+    def _said(self, found: Gathered, subject: OnOutput) -> Message:
+        """Put together what it reads: criteria, what it declared, and the output."""
         rules = "\n".join(f"- {c.name}: {c.rule}" for c in self.criteria)
-        parts = [section("criteria", rules), *material(self.selection, asking.view)]
-        parts.append(section("output", subject.text))
+        own = (Section("criteria", rules), Section("output", subject.text))
+        text = TextBlock(text=storable_text(tagged((*found.sections, *own))))
+        return Message(role="user", blocks=(text, *found.files))
+
+    def _request(self, facts: ModelFacts, said: Message) -> ModelRequest:
         forced = self.forces_tool.get(facts.id, True)
         return ModelRequest(
             model=facts.id,
             system=prompt_text(self.language, "judge_system"),
             history=(),
-            messages=(Message.text("user", "\n\n".join(parts)),),
+            messages=(said,),
             tools=(verdict_tool(self.language, tuple(c.name for c in self.criteria)),),
             tool_choice="required" if forced else "auto",
             max_tokens=facts.max_tokens,

@@ -23,10 +23,10 @@ from loom_ia.core.schema import misfit
 from loom_ia.core.state.calls import Call
 from loom_ia.core.state.run import Completed, Failed, RunState
 from loom_ia.core.template import Template
+from loom_ia.engine.material import Section, gather, written
 from loom_ia.engine.program import Caller, Program
 from loom_ia.engine.references import resolved
-from loom_ia.tools.role_context import Section, gather, written
-from loom_ia.tools.role_template import filled, tagged
+from loom_ia.engine.sections import filled, tagged
 
 
 @dataclass(frozen=True, slots=True)

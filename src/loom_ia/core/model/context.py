@@ -6,7 +6,9 @@ from pydantic import ConfigDict, Field
 
 from loom_ia.core.model.base import Value
 
-NamedContext: TypeAlias = Literal["user_input", "caller_context", "attachments", "session_summary"]
+NamedContext: TypeAlias = Literal[
+    "user_input", "caller_context", "attachments", "session_summary", "session_state"
+]
 
 
 class _Item(Value):
@@ -34,7 +36,17 @@ class LastTurns(_Item):
     last_turns: int = Field(gt=0, description="How many.")
 
 
-ContextItem: TypeAlias = NamedContext | ToolResults | LastTurns
+class StateKeys(_Item):
+    """Some values of the state of the session."""
+
+    TAG: ClassVar[str] = "(session_state)"
+
+    session_state: tuple[str, ...] = Field(
+        strict=False, min_length=1, description="The keys of the agent's `state`."
+    )
+
+
+ContextItem: TypeAlias = NamedContext | ToolResults | LastTurns | StateKeys
 
 
 def names_of(item: ContextItem) -> tuple[str, ...]:
@@ -44,5 +56,7 @@ def names_of(item: ContextItem) -> tuple[str, ...]:
             return tuple(f"tool_results.{tool}" for tool in item.tool_results)
         case LastTurns():
             return ("last_turns",)
+        case StateKeys():
+            return tuple(f"session_state.{key}" for key in item.session_state)
         case _:
             return (item,)

@@ -53,6 +53,7 @@ from loom_ia.engine.perform.attempts import ModelCall
 from loom_ia.engine.perform.context import EffectContext
 from loom_ia.engine.perform.model import Said, answer_fact, problem_of, successor_of
 from loom_ia.engine.perform.replaced import new_arguments, new_message, new_output, new_request
+from loom_ia.engine.program import Caller
 from loom_ia.engine.stages import Asked, Chain, Heard, Stage
 
 _log = logging.getLogger("loom_ia.engine.policies")
@@ -97,6 +98,13 @@ class _Asking:
     def view(self) -> RunView:
         """What is known around it."""
         return self.effect_context.pen.view()
+
+    @property
+    def caller(self) -> Caller:
+        """Where what a judge declares is read."""
+        header, log = self.run.header, self.effect_context.pen.log
+        above = log.run(header.parent_run_id or "") if header.role else None
+        return Caller(above or self.run, log.state, self.effect_context.agent.artifacts)
 
     @property
     def judges(self) -> JudgeMode:

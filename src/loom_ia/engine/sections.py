@@ -10,7 +10,7 @@ from html import escape
 from typing import Any, Final
 
 from loom_ia.core.template import Template
-from loom_ia.tools.role_context import ORDER, Gathered, Section
+from loom_ia.engine.material import ORDER, Gathered, Section
 
 _TAG: Final = re.compile(rf"<(?=/?(?:{'|'.join(ORDER)})\b)", re.IGNORECASE)
 

@@ -11,11 +11,12 @@ from typing import Any, Final, NamedTuple
 from loom_ia.core.errors import ArtifactStoreError, ToolError, UnknownArtifact
 from loom_ia.core.json import JsonValue, readable
 from loom_ia.core.model.content import ArtifactBlock, JsonBlock, TextBlock, block_text
-from loom_ia.core.model.context import ContextItem, LastTurns, ToolResults
+from loom_ia.core.model.context import ContextItem, LastTurns, StateKeys, ToolResults
 from loom_ia.core.model.messages import Message
 from loom_ia.core.prompts import Language, prompt_text
 from loom_ia.core.state.calls import Call
 from loom_ia.core.state.run import RunState
+from loom_ia.core.state.session import state_of
 from loom_ia.core.state.turns import Turn
 from loom_ia.engine.program import Caller
 from loom_ia.engine.references import content_of
@@ -64,9 +65,17 @@ def written(value: JsonValue) -> str:
 
 
 async def gather(
-    items: Sequence[ContextItem], who: str, caller: Caller, language: Language
+    items: Sequence[ContextItem],
+    who: str,
+    caller: Caller,
+    language: Language,
+    *,
+    needs_all: bool = True,
 ) -> Gathered:
-    """Read what `who` declared; raises `ToolError` for a result that there is not yet."""
+    """Read what `who` declared; raises `ToolError` for a result that there is not yet.
+
+    Unless it `needs_all`, a result that there is not is left out.
+    """
     found, run = Gathered(), caller.run
     for item in items:
         match item:
@@ -80,11 +89,20 @@ async def gather(
                 found.add("attachments", "\n".join(names))
             case "session_summary":
                 found.add("session_summary", "")  # nothing is summed up yet
+            case "session_state":
+                found.add("session_state", state_of(caller.session, run))
+            case StateKeys():
+                kept = state_of(caller.session, run)
+                chosen = {key: kept[key] for key in item.session_state if key in kept}
+                found.add("session_state", chosen)
             case LastTurns():
                 turns = caller.session.turns_before(run)[-item.last_turns :]
                 found.add("last_turns", "\n\n".join(_exchange(turn) for turn in turns))
             case ToolResults():
-                await _results(item, who, caller, language, found)
+                missing = await _results(item, caller, found)
+                if missing and needs_all:
+                    names = ", ".join(missing)
+                    raise ToolError(prompt_text(language, "call_first", role=who, tools=names))
     return found
 
 
@@ -123,9 +141,8 @@ def _first(messages: Sequence[Message], role: str) -> str:
     return next((_words(message) for message in messages if message.role == role), "")
 
 
-async def _results(
-    item: ToolResults, who: str, caller: Caller, language: Language, found: Gathered
-) -> None:
+async def _results(item: ToolResults, caller: Caller, found: Gathered) -> list[str]:
+    """Read results of tools; gives the tools that have none."""
     missing: list[str] = []
     values = found.values.setdefault("tool_results", {})
     for tool in item.tool_results:
@@ -141,9 +158,7 @@ async def _results(
             continue
         body = written(values[tool])
         found.sections.append(Section("tool_result", body, {"tool": tool, **attributes}))
-    if missing:
-        names = ", ".join(missing)
-        raise ToolError(prompt_text(language, "call_first", role=who, tools=names))
+    return missing
 
 
 def _last(tool: str, item: ToolResults, caller: Caller) -> tuple[Call, dict[str, str]] | None:
