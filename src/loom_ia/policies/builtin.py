@@ -9,6 +9,8 @@ from loom_ia.core.json import JsonValue
 from loom_ia.core.model.decisions import CONTINUE, Decision, Replace
 from loom_ia.core.ports.policies import BeforeModel, PolicyContext
 from loom_ia.policies.function import PolicyFunction, policy
+from loom_ia.policies.no_phantom import faults_in as phantom_faults
+from loom_ia.policies.no_phantom import no_phantom_action
 from loom_ia.policies.permission import faults_in as permission_faults
 from loom_ia.policies.permission import permission
 
@@ -28,6 +30,8 @@ def faults_in_params(name: str, params: Mapping[str, JsonValue]) -> tuple[str, .
     match name:
         case "loom.permission":
             return permission_faults(params)
+        case "loom.no_phantom_action":
+            return phantom_faults(params)
         case "loom.require_tool":
             return tuple(f"there is no {key}: it takes no params" for key in sorted(params))
         case _:
@@ -37,7 +41,7 @@ def faults_in_params(name: str, params: Mapping[str, JsonValue]) -> tuple[str, .
 BUILTIN: Final[Mapping[str, PolicyFunction]] = MappingProxyType(
     {
         f"loom.{function.name}": replace(function, name=f"loom.{function.name}")
-        for function in (require_tool, permission)
+        for function in (require_tool, permission, no_phantom_action)
     }
 )
 """By the name that a configuration writes."""

@@ -17,6 +17,7 @@ from loom_ia.core.model.policy import PolicyPoint, Verdict
 from loom_ia.core.model.request import ModelRequest
 from loom_ia.core.model.tooling import ToolSpec
 from loom_ia.core.prompts import Language
+from loom_ia.core.state.acts import Act
 from loom_ia.core.state.results import ToolResult, results_of
 from loom_ia.core.state.run import RunState
 
@@ -27,7 +28,8 @@ class PolicyContext:
 
     `params` are those of its entry in the configuration. `attempt` counts, from 1, how often it is
     asked in the run, had it what it looks at made again. `messages` is the conversation of the run
-    so far, `history` what was said before it in the session.
+    so far, `history` what was said before it in the session. `effects` are what the runs of the
+    session did to the outside world, or may have done, those of this run and below it included.
     """
 
     name: str
@@ -44,6 +46,7 @@ class PolicyContext:
     messages: tuple[Message, ...] = ()
     history: tuple[Message, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
+    effects: tuple[Act, ...] = ()
     run: RunState | None = field(default=None, repr=False)
 
     @property

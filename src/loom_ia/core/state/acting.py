@@ -4,17 +4,31 @@ Law. Nothing is guessed. A result that is no error says that it was done. An err
 was done only where whoever wrote it knows; any other one leaves it unknown.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias
 
 from loom_ia.core.ids import CallId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.tooling import Reconciled, SideEffects
-from loom_ia.core.state.acts import Act
+from loom_ia.core.state.acts import Act, EffectStatus
 from loom_ia.core.state.calls import EffectPhase, Granted
 from loom_ia.core.state.run import RunState
 
 Known: TypeAlias = Literal["done", "not_done"]
+
+
+def acts_of(run: RunState) -> tuple[Act, ...]:
+    """Give the acts of a run as they stand: of one that is over, nobody will see more."""
+    if run.is_open or run.is_resumable:
+        return tuple(run.acts.values())
+    return tuple(act.but(status=_OVER.get(act.status, act.status)) for act in run.acts.values())
+
+
+_OVER: Final[Mapping[EffectStatus, EffectStatus]] = MappingProxyType(
+    {"planned": "not_done", "started": "unknown"}
+)
 
 
 def planned(

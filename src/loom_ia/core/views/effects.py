@@ -6,6 +6,7 @@ from loom_ia.core.ids import CallId, RunId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.tooling import SideEffects, arguments_digest
+from loom_ia.core.state.acting import acts_of
 from loom_ia.core.state.acts import Act, EffectStatus
 from loom_ia.core.state.run import RunState
 from loom_ia.core.state.session import SessionState
@@ -42,11 +43,11 @@ def effects_of(run: RunState, session: SessionState | None = None) -> tuple[Effe
     """Give the effects of a run and, with its `session`, of those below it, in order of `at`."""
     below = () if session is None else session.tree(run.run_id)
     runs = {run.run_id: run, **{other.run_id: other for other in below}, run.run_id: run}
-    found = [_record(act, other) for other in runs.values() for act in other.acts.values()]
+    found = [_record(act) for other in runs.values() for act in acts_of(other)]
     return tuple(sorted(found, key=lambda effect: effect.at))
 
 
-def _record(act: Act, run: RunState) -> EffectRecord:
+def _record(act: Act) -> EffectRecord:
     return EffectRecord(
         run_id=act.run_id,
         call_id=act.call_id,
@@ -55,18 +56,9 @@ def _record(act: Act, run: RunState) -> EffectRecord:
         arguments=act.arguments,
         digest=arguments_digest(act.tool, act.arguments),
         side_effects=act.side_effects,
-        status=_status(act, run),
+        status=act.status,
         at=act.at,
         by=act.by,
         reused=act.reused,
         reconciled=act.reconciled,
     )
-
-
-def _status(act: Act, run: RunState) -> EffectStatus:
-    """Tell what is known of it, the run being over or not: nobody will see more of it then."""
-    if run.is_open or run.is_resumable:
-        return act.status
-    if act.status == "planned":
-        return "not_done"
-    return "unknown" if act.status == "started" else act.status

@@ -45,6 +45,7 @@ from loom_ia.core.ports.policies import (
     Subject,
 )
 from loom_ia.core.prompts import prompt_text
+from loom_ia.core.state.acting import acts_of
 from loom_ia.core.state.calls import Call
 from loom_ia.core.state.run import RunState
 from loom_ia.core.state.session import RunView, shape_of
@@ -125,6 +126,7 @@ class _Asking:
     def context(self, name: str, params: Mapping[str, object] | None = None) -> PolicyContext:
         """Give what a policy may know."""
         run, header = self.run, self.run.header
+        runs = {**self.view.runs, run.run_id: run}
         return PolicyContext(
             name=name,
             point=self.effect.point,
@@ -140,6 +142,7 @@ class _Asking:
             messages=run.conversation.messages,
             history=self.view.history,
             verdicts=run.checks.verdicts,
+            effects=tuple(act for other in runs.values() for act in acts_of(other)),
             run=run,
         )
 
