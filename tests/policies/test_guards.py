@@ -6,7 +6,7 @@ import pytest
 
 from loom_ia.agents import Contract, PythonTool, Repair
 from loom_ia.core.errors import ConfigError, JudgeSkip
-from loom_ia.core.model import TextDelta
+from loom_ia.core.model import ModelSpec, TextDelta
 from loom_ia.policies.judge import sampled
 from loom_ia.policies.patterns import search
 from loom_ia.testing import Host, crash_everywhere
@@ -340,3 +340,23 @@ async def test_checks_survive_a_crash_at_each_write(level: CrashLevel) -> None:
     report = await crash_everywhere(scenario, level=level)
     assert report.ok, report
     assert set(asked) == {2}
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"context": ["attachments"]}, "sees no image"),
+        ({"context": [{"tool_results": ["nothing"]}]}, "has no tool nothing"),
+        ({"fallbacks": ["J"]}, "already in this chain"),
+        ({"model": "DEAF"}, "a judge answers by a call"),
+        ({"model": "NOBODY"}, "unknown model NOBODY"),
+    ],
+)
+async def test_a_judge_that_cannot_be_is_refused(settings: dict[str, Any], told: str) -> None:
+    """Its models can do what it asks of them, and what it is given exists."""
+    deaf = ModelSpec.model_validate(
+        {"id": "DEAF", "sdk": "fake", "model": "d", "capabilities": {"tools": False}}
+    )
+    models = [scripted("M", {"text": "x"}), scripted("J", marks(fidele=1)), deaf]
+    with pytest.raises(ConfigError, match=told):
+        await Shop(models, judge=judge(**settings)).run()

@@ -27,10 +27,17 @@ def check_judges(project: Project) -> Iterator[Problem]:
                     yield agent.source.problem(path, template, model=model)
                 seen.add(model)
                 if model in specs:
-                    yield from _unable(agent.source, path, specs[model])
+                    sees = "attachments" in judge.context
+                    yield from _unable(agent.source, path, specs[model], sees=sees)
 
 
-def _unable(source: Source, path: KeyPath, spec: ModelSpec) -> Iterator[Problem]:
+def _unable(source: Source, path: KeyPath, spec: ModelSpec, *, sees: bool) -> Iterator[Problem]:
+    if sees and not spec.capabilities.vision:
+        template = (
+            "the judge is given attachments, and {model} sees no image (add "
+            "capabilities: {{vision: true}} to the model, or choose another)"
+        )
+        yield source.problem(path, template, model=spec.id)
     if not spec.capabilities.tools:
         template = "a judge answers by a call, and {model} calls none (capabilities.tools: false)"
         yield source.problem(path, template, model=spec.id)

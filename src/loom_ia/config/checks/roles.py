@@ -10,7 +10,7 @@ from loom_ia.config.project import Project, WrittenAgent
 from loom_ia.config.tool_kinds import names_of_tools
 from loom_ia.core.errors import ConfigError, Problem
 from loom_ia.core.json import JsonObject
-from loom_ia.core.model.context import ToolResults, names_of
+from loom_ia.core.model.context import ContextItem, ToolResults, names_of
 from loom_ia.core.template import Template, Variable
 
 RESERVED: Final = frozenset({"main"})
@@ -43,17 +43,26 @@ def check_tool_results(project: Project) -> Iterator[Problem]:
         names = names_of_tools(project, agent)
         if names is None:
             continue  # one of them is not known, which is told already
-        for position, role in enumerate(agent.spec.roles):
-            for index, item in enumerate(role.context):
+        for place, context, own in _contexts(agent):
+            others = [name for name in names if name != own]
+            for index, item in enumerate(context):
                 if not isinstance(item, ToolResults):
                     continue
                 for rank, tool in enumerate(item.tool_results):
-                    if tool not in names or tool == role.name:
-                        known = ", ".join(n for n in names if n != role.name) or "none"
-                        path = ("roles", position, "context", index, "tool_results", rank)
+                    if tool not in others:
+                        path = (*place, "context", index, "tool_results", rank)
                         template = "{agent} has no tool {tool} (tools: {known})"
+                        known = ", ".join(others) or "none"
                         params = {"agent": agent.spec.name, "tool": tool, "known": known}
                         yield agent.source.problem(path, template, **params)
+
+
+def _contexts(agent: WrittenAgent) -> Iterator[tuple[KeyPath, tuple[ContextItem, ...], str]]:
+    """Give what each role and each judge is given, where, and the role that it is about."""
+    for position, role in enumerate(agent.spec.roles):
+        yield ("roles", position), role.context, role.name
+    for place, judge, speaker in agent.judges:
+        yield place, judge.context, getattr(speaker, "name", "")
 
 
 def _names(agent: WrittenAgent) -> Iterator[Problem]:
