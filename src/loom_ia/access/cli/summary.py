@@ -71,6 +71,10 @@ def tell_status(result: RunResult, args: argparse.Namespace, *, durable: bool = 
             _("Concluded  : without tools, as it had to ({reason})", reason=result.finalizing),
             "yellow",
         )
+    if result.unverified:
+        say(_("Unverified : the answer did not pass its checks and is given as it is"), "yellow")
+    if result.fallback:
+        say(_("Fallback   : the answer did not pass its checks; this text stands for it"), "yellow")
     if result.error_type is not None:
         error = f"{result.error_type} — {result.error}" if result.error else result.error_type
         say(printable(_("Error      : {error}", error=error)), "red")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from loom_ia.config.overrides import Override
     from loom_ia.core.errors import Problem
     from loom_ia.core.model.tooling import ToolSpec
+    from loom_ia.engine.stages import Stages
 
 _LONGEST_VALUE: Final = 60
 
@@ -56,7 +57,8 @@ def _show(desk: "Desk", path: str) -> None:
             model=" → ".join(facts.id for facts in program.plan.chain),
             count=kinds.count("python"),
         )
-        show(printable("  " + ", ".join((said, *_delegated(program.plan.tools.values())))))
+        own = (*_delegated(program.plan.tools.values()), *_looking(program.stages))
+        show(printable("  " + ", ".join((said, *own))))
     show()
     warnings = [*_said(desk.warnings), *_without_agent(desk)]
     for line in warnings:
@@ -75,6 +77,12 @@ def _delegated(tools: "Iterable[ToolSpec]") -> "Iterator[str]":
         yield _("{count} role(s) ({names})", count=len(roles), names=", ".join(roles))
     if agents := names.get("subagent"):
         yield _("{count} sub-agent(s) ({names})", count=len(agents), names=", ".join(agents))
+
+
+def _looking(stages: "Stages") -> "Iterator[str]":
+    """Say who looks at what an agent does, in the order in which they are asked."""
+    if names := [stage.name for stage in stages]:
+        yield _("checked by {names}", names=", ".join(names))
 
 
 def _rows(desk: "Desk", path: str) -> "Iterator[tuple[str, str]]":

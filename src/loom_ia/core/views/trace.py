@@ -27,6 +27,7 @@ from loom_ia.core.events.model import (
     ModelRetried,
     is_unpriced,
 )
+from loom_ia.core.events.policy import GuardChecked, JudgeEvaluated, PolicyDecided
 from loom_ia.core.events.run import (
     RunFinalizing,
     RunResumed,
@@ -49,18 +50,23 @@ from loom_ia.core.views.trace_items import (
     Approval,
     AskedCall,
     AttemptItem,
+    CheckItem,
     CircuitItem,
     ConcludingItem,
+    DecisionItem,
     FailureItem,
     FallbackItem,
+    GuardItem,
     Item,
     LimitItem,
     ModelItem,
+    RepairItem,
     RouteItem,
     StepItem,
     ToolItem,
     ToolOutcome,
     TraceStep,
+    VerdictItem,
 )
 from loom_ia.core.views.trace_text import trace_lines
 
@@ -235,6 +241,11 @@ class TraceReader:
         """Take what a run did, of an agent or of a graph."""
         payload = event.payload
         match payload:
+            case UserMessage(kind="repair"):
+                said = payload.message.as_text()
+                self._step().items.append(RepairItem(policy=payload.policy, text=said))
+            case PolicyDecided() | GuardChecked() | JudgeEvaluated():
+                self._step().items.append(_check(payload))
             case UserMessage():
                 self.request = payload.message.as_text()
             case StepStarted():
@@ -317,8 +328,9 @@ class TraceReader:
 
     def _answered(self, payload: ModelResponded, role: str) -> None:
         blocks = payload.message.calls
-        self.table = {b.call_id: _OpenCall(b.call_id, b.name, b.arguments) for b in blocks}
-        self.asked += self.table.values()
+        if not payload.judge:  # a verdict is no call of the run, and leaves those it has
+            self.table = {b.call_id: _OpenCall(b.call_id, b.name, b.arguments) for b in blocks}
+            self.asked += self.table.values()
         calls = tuple(
             AskedCall(
                 call_id=block.call_id,
@@ -439,4 +451,38 @@ def _trouble(payload: _Trouble, role: str) -> Item:
         case CircuitOpened():
             return CircuitItem(
                 target=payload.target, failures=payload.failures, cooldown_s=payload.cooldown_s
+            )
+
+
+def _check(payload: PolicyDecided | GuardChecked | JudgeEvaluated) -> CheckItem:
+    """Show what somebody who looks at the run said."""
+    match payload:
+        case PolicyDecided():
+            return DecisionItem(
+                policy=payload.policy,
+                point=payload.point,
+                decision=payload.decision,
+                reason=payload.reason,
+                call_id=payload.call_id,
+                error=payload.error,
+            )
+        case GuardChecked():
+            return GuardItem(
+                guard=payload.guard,
+                policy=payload.policy,
+                target=payload.target,
+                outcome=payload.outcome,
+                reason=payload.reason,
+                normalized=payload.normalized,
+                resolution=payload.resolution,
+                call_id=payload.call_id,
+            )
+        case JudgeEvaluated():
+            return VerdictItem(
+                judge=payload.judge,
+                target=payload.target,
+                model_id=payload.model_id,
+                criteria=payload.criteria,
+                passed=payload.passed,
+                blocked=payload.blocked,
             )

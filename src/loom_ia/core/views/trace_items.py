@@ -7,10 +7,12 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from loom_ia.core.events.model import FailureKind, FallbackReason
+from loom_ia.core.events.policy import Resolution
 from loom_ia.core.ids import CallId, RunId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.chunks import StopReason
+from loom_ia.core.model.policy import DecisionKind, JudgeMark, PolicyPoint
 from loom_ia.core.model.tooling import Reconciled, ToolKind
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.calls import QuestionKind
@@ -181,6 +183,58 @@ class RouteItem(Value):
     label: str = ""
 
 
+class DecisionItem(Value):
+    """A policy decided something; with `error`, it failed itself. `call_id` is its call, if any."""
+
+    kind: Literal["decision"] = "decision"
+    policy: str
+    point: PolicyPoint
+    decision: DecisionKind
+    reason: str = ""
+    call_id: CallId = ""
+    error: bool = False
+
+
+class GuardItem(Value):
+    """A contract, a judge or a check of grounds looked at an output, or was skipped.
+
+    `reason` is the diagnostic, or why it was skipped; `resolution` is what follows when it failed.
+    """
+
+    kind: Literal["guard"] = "guard"
+    guard: Literal["contract", "judge", "grounded"]
+    policy: str
+    target: str
+    outcome: Literal["passed", "failed", "skipped"]
+    reason: str = ""
+    normalized: bool = False
+    resolution: Resolution | None = None
+    call_id: CallId = ""
+
+
+class VerdictItem(Value):
+    """The marks of a judge; `blocked` tells that a blocking criterion is not met."""
+
+    kind: Literal["verdict"] = "verdict"
+    judge: str
+    target: str
+    model_id: str
+    criteria: tuple[JudgeMark, ...]
+    passed: bool
+    blocked: bool
+
+
+class RepairItem(Value):
+    """An answer is asked for again: what the model reads, and which `policy` says so."""
+
+    kind: Literal["repair"] = "repair"
+    policy: str
+    text: str
+
+
+CheckItem: TypeAlias = DecisionItem | GuardItem | VerdictItem | RepairItem
+"""What those who look at a run said."""
+
 Item: TypeAlias = (
     ModelItem
     | ToolItem
@@ -192,6 +246,7 @@ Item: TypeAlias = (
     | LimitItem
     | ConcludingItem
     | FailureItem
+    | CheckItem
 )
 
 

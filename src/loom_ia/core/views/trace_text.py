@@ -8,6 +8,7 @@ writes to a terminal escapes it. Each line says what it is, so that whoever show
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
 
+from loom_ia.core.events.model import judge_slot
 from loom_ia.core.ids import CallId, RunId
 from loom_ia.core.json import readable
 from loom_ia.core.model.artifacts import StoredArtifact
@@ -16,17 +17,22 @@ from loom_ia.core.views.result import PendingApproval
 from loom_ia.core.views.trace_items import (
     Approval,
     AttemptItem,
+    CheckItem,
     CircuitItem,
     ConcludingItem,
+    DecisionItem,
     FailureItem,
     FallbackItem,
+    GuardItem,
     Item,
     LimitItem,
     ModelItem,
+    RepairItem,
     RouteItem,
     StepItem,
     ToolItem,
     TraceStep,
+    VerdictItem,
 )
 
 if TYPE_CHECKING:
@@ -109,6 +115,20 @@ def _on_one_line(text: str) -> str:
     return "; ".join(lines).replace(":; ", ": ")
 
 
+def _told_once(items: tuple[Item, ...]) -> Iterator[Item]:
+    """Leave out the decision that a check draws from what it has just told."""
+    before: Item | None = None
+    for item in items:
+        follows = (
+            isinstance(item, DecisionItem)
+            and isinstance(before, GuardItem)
+            and (item.policy, item.call_id) == (before.policy, before.call_id)
+        )
+        if not follows:
+            yield item
+        before = item
+
+
 class _Writer:
     def __init__(
         self,
@@ -176,11 +196,11 @@ class _Writer:
     def _step(self, step: TraceStep, trace: "Trace") -> Iterator[TraceLine]:
         if step.number:
             yield TraceLine("step", "  " + self.translate("step {number}", number=step.number))
-        for item in step.items:
+        for item in _told_once(step.items):
             yield from self._item(item)
             if isinstance(item, ToolItem | StepItem) and item.child_run_id:
                 yield from self._below(item.child_run_id, trace)
-            if isinstance(item, ModelItem):
+            if isinstance(item, ModelItem) and not item.role.startswith(judge_slot("")):
                 asked = {call.call_id for call in item.calls}
                 for orphan in trace.orphans:
                     if orphan.call_id in asked:
@@ -198,7 +218,7 @@ class _Writer:
     def _role(self, trace: "Trace") -> Iterator[TraceLine]:
         """Write what the models of a role did: the rest of its run is its call."""
         for step in trace.steps:
-            for item in step.items:
+            for item in _told_once(step.items):
                 yield from self._item(item)
 
     def _item(self, item: Item) -> Iterator[TraceLine]:
@@ -223,6 +243,8 @@ class _Writer:
                 return self._concluding(item)
             case FailureItem():
                 return self._failure(item)
+            case _:
+                return self._check(item)
 
     def _attempt(self, item: AttemptItem) -> Iterator[TraceLine]:
         said = self.translate(
@@ -276,6 +298,82 @@ class _Writer:
         error = f"{item.error_type} — {item.error}" if item.error else item.error_type
         said = self.translate("failed, then resumed: {error}", error=self._text(error, 6))
         yield TraceLine("failure", f"    {said}")
+
+    def _check(self, item: CheckItem) -> Iterator[TraceLine]:
+        match item:
+            case DecisionItem():
+                return self._decision(item)
+            case GuardItem():
+                return self._guard(item)
+            case VerdictItem():
+                return self._verdict(item)
+            case RepairItem():
+                return self._repair(item)
+
+    def _decision(self, item: DecisionItem) -> Iterator[TraceLine]:
+        parts = {"policy": item.policy, "point": item.point.value, "decision": item.decision.value}
+        if item.error:
+            said = self.translate("policy {policy} at {point} failed → {decision}", **parts)
+        else:
+            said = self.translate("policy {policy} at {point} → {decision}", **parts)
+        yield TraceLine("failure" if item.error else "waiting", f"    {said}")
+        if item.reason:
+            yield self._detail(self.translate("reason"), item.reason)
+
+    def _guard(self, item: GuardItem) -> Iterator[TraceLine]:
+        notes = ", ".join(self._guard_notes(item))
+        said = self.translate(
+            "{guard} of {target} — {notes}", guard=item.policy, target=item.target, notes=notes
+        )
+        yield TraceLine("failure" if item.outcome == "failed" else "detail", f"    {said}")
+        if item.reason:
+            yield self._detail(self.translate("reason"), item.reason)
+
+    def _guard_notes(self, item: GuardItem) -> Iterator[str]:
+        match item.outcome:
+            case "passed":
+                yield self.translate("passed")
+            case "failed":
+                yield self.translate("did not pass")
+            case "skipped":
+                yield self.translate("skipped")
+        if item.normalized:
+            yield self.translate("once cleaned")
+        match item.resolution:
+            case "retry":
+                yield self.translate("made again")
+            case "fail":
+                yield self.translate("fails the run")
+            case "unverified":
+                yield self.translate("given unverified")
+            case "fallback":
+                yield self.translate("replaced by the fallback text")
+            case "error":
+                yield self.translate("an error for the model")
+            case None:
+                pass
+
+    def _verdict(self, item: VerdictItem) -> Iterator[TraceLine]:
+        said = self.translate(
+            "judge {judge} ({model}) of {target}",
+            judge=item.judge,
+            model=item.model_id,
+            target=item.target,
+        )
+        yield TraceLine("failure" if item.blocked else "detail", f"    {said}")
+        for mark in item.criteria:
+            score = f"{mark.score:g} {'≥' if mark.passed else '<'} {mark.min_score:g}"
+            if not mark.passed and not mark.blocking:
+                score = self.translate("{score}, only reported", score=score)
+            told = f"{score} — {mark.reason}" if mark.reason else score
+            failed = mark.blocking and not mark.passed
+            yield self._detail(mark.name, told, "failure" if failed else "detail")
+
+    def _repair(self, item: RepairItem) -> Iterator[TraceLine]:
+        said = self.translate("asked again by {policy}", policy=item.policy)
+        yield TraceLine("waiting", f"    {said}")
+        if self._full:
+            yield self._detail(self.translate("reads"), item.text)
 
     def _circuit(self, item: CircuitItem) -> Iterator[TraceLine]:
         said = self.translate(
