@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bench.script import Script
 from bench.systems import Setup, open_graph, open_system
+from bench.tokens import TOKENS, tokens_of_the_story
 from bench.workloads import GRAPH_WORKLOADS, WORKLOADS, Bench, Figures
 
 MARK = "RESULT "
@@ -23,7 +24,9 @@ MARK = "RESULT "
 async def measure(workload: str, system: str, setup: Setup, scale: float = 1.0) -> Figures:
     """Run one workload on one system; adds `bytes`, what its folder holds once it is closed."""
     async with AsyncExitStack() as stack:
-        if workload in GRAPH_WORKLOADS:
+        if workload == TOKENS:
+            figures = await tokens_of_the_story(setup.folder)
+        elif workload in GRAPH_WORKLOADS:
             graph = await open_graph(system, setup)
             stack.push_async_callback(graph.close)
             figures = await GRAPH_WORKLOADS[workload](graph, scale)

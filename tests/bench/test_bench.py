@@ -14,6 +14,7 @@ from bench.lines import LINES, AtMost, Line, Peer, ShareOfPeers, TimesFloor
 from bench.report import MET, MISSED, UNKNOWN, judge, show, table
 from bench.script import Script
 from bench.systems import MODULES, Setup, Store, ToolStyle
+from bench.tokens import TOKENS
 from bench.workloads import GRAPH_WORKLOADS, WORKLOADS
 
 
@@ -81,7 +82,7 @@ def test_lines_name_systems_and_workloads_that_exist() -> None:
     """No line asks for what nothing measures, and no two lines bear the same name."""
     cells = [cell for line in LINES for cell in line.cells if not cell.code and not cell.api]
     assert {cell.system for cell in cells} <= set(MODULES)
-    assert {cell.workload for cell in cells} == {*WORKLOADS, *GRAPH_WORKLOADS}
+    assert {cell.workload for cell in cells} == {*WORKLOADS, *GRAPH_WORKLOADS, TOKENS}
     assert len({line.label for line in LINES}) == len(LINES)
 
 
