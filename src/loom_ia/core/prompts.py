@@ -53,6 +53,15 @@ TextName: TypeAlias = Literal[
     "judge_system",
     "judge_failed",
     "ungrounded",
+    "claim_amount",
+    "claim_percentage",
+    "claim_date",
+    "claim_reference",
+    "claim_email",
+    "claim_phone",
+    "claim_iban",
+    "claim_number",
+    "claim_unreadable",
     "phantom",
     "state_shown",
     "state_now",
@@ -134,6 +143,15 @@ _EN: Final[dict[TextName, str]] = {
         "this says that something was done, and nothing shows that it was: {claims}. Do it with a "
         "tool, or say what is really so: what is planned, what waits, what failed or is not known"
     ),
+    "claim_amount": "amount {text} ({place})",
+    "claim_percentage": "percentage {text} ({place})",
+    "claim_date": "date {text} ({place})",
+    "claim_reference": "reference {text} ({place})",
+    "claim_email": "e-mail address {text} ({place})",
+    "claim_phone": "telephone number {text} ({place})",
+    "claim_iban": "IBAN {text} ({place})",
+    "claim_number": "number {text} ({place})",
+    "claim_unreadable": "{claim}, unreadable",
     "ungrounded": (
         "these values stand neither in what the user said, nor in the result of a tool, nor in the "
         "state: {claims}. Take them out, or get them from a tool; do not compute them yourself"
@@ -261,6 +279,15 @@ _FR: Final[dict[TextName, str]] = {
         "Fais-le avec un outil, ou dis ce qui est vraiment : ce qui est prévu, ce qui attend, "
         "ce qui a échoué ou ce qu'on ne sait pas"
     ),
+    "claim_amount": "montant {text} ({place})",
+    "claim_percentage": "pourcentage {text} ({place})",
+    "claim_date": "date {text} ({place})",
+    "claim_reference": "référence {text} ({place})",
+    "claim_email": "adresse e-mail {text} ({place})",
+    "claim_phone": "numéro de téléphone {text} ({place})",
+    "claim_iban": "IBAN {text} ({place})",
+    "claim_number": "nombre {text} ({place})",
+    "claim_unreadable": "{claim}, illisible",
     "ungrounded": (
         "ces valeurs ne figurent ni dans ce qu'a dit l'utilisateur, ni dans le résultat d'un "
         "outil, ni dans l'état : {claims}. Retire-les, ou demande-les à un outil ; ne les calcule "

@@ -16,7 +16,7 @@ from loom_ia.core.model.decisions import CONTINUE, Deny, Fail
 from loom_ia.core.model.messages import Message, is_repair
 from loom_ia.core.model.policy import PolicyPoint
 from loom_ia.core.ports.policies import AfterTool, BeforeTool, OnOutput, Subject
-from loom_ia.core.prompts import prompt_text
+from loom_ia.core.prompts import Language, TextName, prompt_text
 from loom_ia.core.state.results import results_of
 from loom_ia.core.state.run import RunState
 from loom_ia.core.state.session import RunView, state_of
@@ -46,7 +46,7 @@ class Ground:
         """Give what is wrong with an answer."""
         found = self.missing(text if data is None else data, asking.view)
         language = subject.context.language
-        return [prompt_text(language, "ungrounded", claims=told(found))] if found else []
+        return [prompt_text(language, "ungrounded", claims=told(found, language))] if found else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,9 @@ class GroundingStage:
         reason = ""
         if found:
             language = subject.context.language
-            reason = storable_text(prompt_text(language, "ungrounded", claims=told(found)))
+            reason = storable_text(
+                prompt_text(language, "ungrounded", claims=told(found, language))
+            )
         fact = GuardChecked(
             guard="grounded",
             policy=self.name,
@@ -93,11 +95,28 @@ class GroundingStage:
         return Heard(Fail(error), is_error=True)
 
 
-def told(found: Iterable[Missing]) -> str:
+_CLAIMS: Final[dict[Kind, TextName]] = {
+    "amount": "claim_amount",
+    "percentage": "claim_percentage",
+    "date": "claim_date",
+    "reference": "claim_reference",
+    "email": "claim_email",
+    "phone": "claim_phone",
+    "iban": "claim_iban",
+    "number": "claim_number",
+}
+
+
+def told(found: Iterable[Missing], language: Language) -> str:
     """List claims, each with its place."""
-    names = [str(claim) for claim in found]
+    names = [_claim(claim, language) for claim in found]
     more = ["…"] if len(names) > _MOST_TOLD else []
     return "; ".join([*names[:_MOST_TOLD], *more])
+
+
+def _claim(claim: Missing, language: Language) -> str:
+    said = prompt_text(language, _CLAIMS[claim.kind], text=repr(claim.text), place=claim.place)
+    return said if claim.readable else prompt_text(language, "claim_unreadable", claim=said)
 
 
 def sources_of(view: RunView, written: frozenset[str] = frozenset()) -> Sources:
