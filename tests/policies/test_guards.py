@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from loom_ia.agents import Contract, PythonTool, Repair
+from loom_ia.agents import Contract, PolicyReference, PythonTool, Repair
 from loom_ia.core.errors import ConfigError, JudgeSkip
 from loom_ia.core.model import ModelSpec, TextDelta
+from loom_ia.policies import Decision, Fail, OnOutput, policy
 from loom_ia.policies.judge import sampled
 from loom_ia.policies.patterns import search
 from loom_ia.testing import Host, crash_everywhere
@@ -340,6 +341,31 @@ async def test_checks_survive_a_crash_at_each_write(level: CrashLevel) -> None:
     report = await crash_everywhere(scenario, level=level)
     assert report.ok, report
     assert set(asked) == {2}
+
+
+async def test_a_crash_after_a_fallback_asks_nobody_else() -> None:
+    """What ends the checks ends them for good: a policy that would refuse the text is not asked."""
+
+    @policy(points=["on_output"], decisions=["fail"])
+    def hook(subject: OnOutput) -> Decision:
+        return Fail(f"not {subject.message.as_text()}")
+
+    house = Shop(
+        [scripted("M", {"text": "brouillon"}), scripted("J", marks(fidele=0.5))],
+        judge=judge(
+            repair=Repair(max_attempts=0), on_failure="fallback", fallback_message="Pardon."
+        ),
+        policies=(PolicyReference(hook="hook"),),
+    )
+
+    async def scenario(host: Host) -> None:
+        loom = host.loom(house.config)
+        loom.register("hook", hook)
+        result = await loom.run("clerk", "Bonjour", run_id="r1")
+        assert (result.status, result.text) == ("completed", "Pardon.")
+
+    report = await crash_everywhere(scenario)
+    assert report.ok, report
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from loom_ia import Approved
+from loom_ia.access import Loom
 from loom_ia.agents import PolicyReference, PythonTool
 from loom_ia.core.errors import ConfigError
 from loom_ia.core.model.policy import ALLOWED, DecisionKind, PolicyPoint
@@ -349,3 +351,146 @@ def test_a_policy_that_may_pause_needs_a_journal_that_lasts() -> None:
     with pytest.raises(ConfigError, match="hook may wait for a human"):
         asyncio.run(shop({"text": "ok"}, hook=careful).run())
     assert asyncio.run(shop({"text": "ok"}, hook=careful, profile="dev").run()).ok
+
+
+# -- what a human saw, and what runs --------------------------------------------------------------
+
+
+def sender(sent: list[int]) -> Any:
+    """Make a tool that notes what it sends."""
+
+    @tool(side_effects="irreversible", on_unknown="pause")
+    async def act(n: int) -> str:
+        """Send n."""
+        sent.append(n)
+        return "sent"
+
+    return act
+
+
+def guarded(hook: Any, act: Any) -> Loom:
+    """Open an agent that sends 1 under a policy."""
+    house = Shop(
+        [scripted("M", call("act", n=1), {"text": "fini"})],
+        tools=(PythonTool(python="act"),),
+        policies=(PolicyReference(hook="hook"),),
+        profile="dev",
+    )
+    loom = Loom(house.config)
+    loom.register("act", act)
+    loom.register("hook", hook)
+    return loom
+
+
+async def test_a_policy_changes_nothing_of_what_a_human_edited_without_his_seeing_it() -> None:
+    """Arguments that a policy writes over an edit are shown, and nothing is sent before a yes."""
+
+    @policy(points=["before_tool"], decisions=["pause", "replace"])
+    def hook(subject: BeforeTool) -> Decision:
+        return Replace({"n": 666}) if subject.arguments["n"] == 7 else Pause("look")
+
+    sent: list[int] = []
+    async with guarded(hook, sender(sent)) as loom:
+        (asked,) = (await loom.run("clerk", "x", run_id="r1")).pending_approvals
+        await loom.approve("r1", call_id=asked.call_id, arguments={"n": 7})
+        paused = await loom.resume("r1")
+        assert (paused.status, sent) == ("paused", [])
+        (again,) = paused.pending_approvals
+        assert again.arguments == {"n": 666}
+        await loom.approve("r1", call_id=again.call_id)
+        assert (await loom.resume("r1")).status == "completed"
+    assert sent == [666]
+
+
+async def test_a_policy_that_never_leaves_alone_what_was_let_go_fails_the_run() -> None:
+    """A function that always says yes is not asked for ever."""
+    numbers = iter(range(2, 1000))
+    asked: list[object] = []
+
+    @policy(points=["before_tool"], decisions=["pause", "replace"])
+    def hook(subject: BeforeTool) -> Decision:
+        return Replace({"n": next(numbers)}) if asked else Pause("look")
+
+    def yes(pending: object) -> Approved:
+        asked.append(pending)
+        return Approved()
+
+    sent: list[int] = []
+    async with guarded(hook, sender(sent)) as loom:
+        result = await loom.run("clerk", "x", run_id="r1", approver=yes)
+    assert (result.status, len(asked), sent) == ("failed", 8, [])
+    assert "each of the 8 times" in str(result.error)
+
+
+async def test_a_policy_that_writes_in_what_it_is_shown_changes_nothing() -> None:
+    """Arguments are changed by a decision, which is a fact, and by nothing else."""
+
+    @policy(points=["before_tool", "after_tool"])
+    def hook(subject: BeforeTool | AfterTool) -> Decision:
+        subject.arguments["n"] = 99
+        return CONTINUE
+
+    sent: list[int] = []
+    async with guarded(hook, sender(sent)) as loom:
+        await loom.run("clerk", "x", run_id="r1")
+        called = [e.payload for e in await loom.events("r1") if e.type == "tool.called"]
+    assert [getattr(fact, "arguments", None) for fact in called] == [{"n": 1}]
+    assert sent == [1]
+
+
+async def test_a_replacement_made_in_place_is_a_replacement() -> None:
+    """What is written in the arguments and given back is a decision like any other."""
+
+    @policy(points=["before_tool"], decisions=["replace"])
+    def hook(subject: BeforeTool) -> Decision:
+        subject.arguments["n"] = 99
+        return Replace(subject.arguments)
+
+    sent: list[int] = []
+    async with guarded(hook, sender(sent)) as loom:
+        await loom.run("clerk", "x", run_id="r1")
+        decided = [e for e in await loom.events("r1") if e.type == "policy.decided"]
+    assert (sent, len(decided)) == ([99], 1)
+
+
+@pytest.mark.parametrize("limit", ["soon", float("nan"), True])
+async def test_a_pause_of_no_time_at_all_is_an_error_of_the_policy(limit: Any) -> None:
+    """The run fails by a fact that names the value; nothing is sent."""
+
+    @policy(points=["before_tool"], decisions=["pause"])
+    def hook(subject: BeforeTool) -> Decision:
+        return Pause("look", expires_in=limit)
+
+    sent: list[int] = []
+    async with guarded(hook, sender(sent)) as loom:
+        result = await loom.run("clerk", "x", run_id="r1")
+    assert (result.status, sent) == ("failed", [])
+    assert f"expires_in={limit!r}" in str(result.error)
+
+
+async def test_a_denial_does_not_make_the_first_launch_undone() -> None:
+    """A call whose end nobody saw, and that may not be made again, may have taken effect."""
+    launches: list[int] = []
+
+    @tool(side_effects="irreversible", on_unknown="pause", timeout=0.05)
+    async def act(n: int) -> str:
+        """Send n, and never come back."""
+        launches.append(n)
+        await asyncio.Event().wait()
+        return "sent"
+
+    @policy(points=["before_tool"], decisions=["deny"])
+    def hook(subject: BeforeTool) -> Decision:
+        return Deny("not twice") if launches else CONTINUE
+
+    async with guarded(hook, act) as loom:
+        (asked,) = (await loom.run("clerk", "x", run_id="r1")).pending_approvals
+        assert asked.kind == "unknown_effect"
+        await loom.approve("r1", call_id=asked.call_id)
+        assert (await loom.resume("r1")).status == "completed"
+        told = [e.payload for e in await loom.events("r1") if e.type == "tool.completed"][-1]
+    text = getattr(told, "output", None)
+    assert launches == [1]
+    assert "not known whether it took effect" in str(text)
+    assert "not twice" in str(text)
+    assert "was not made" not in str(text)

@@ -45,6 +45,7 @@ TextName: TypeAlias = Literal[
     "done_in_part",
     "done_files",
     "denied",
+    "denied_again",
     "stopped",
     "not_made",
     "repair",
@@ -123,6 +124,7 @@ _EN: Final[dict[TextName, str]] = {
     "empty_result": "(no result)",
     "empty_message": "(empty message)",
     "denied": "This call is not allowed: {reason}. It was not made.",
+    "denied_again": "Making it again is not allowed: {reason}.",
     "stopped": "This call was not made: the run has to conclude ({reason}).",
     "not_made": "This call was not made: the answer that asked for it was refused.",
     "repair": (
@@ -257,6 +259,7 @@ _FR: Final[dict[TextName, str]] = {
     "empty_result": "(aucun résultat)",
     "empty_message": "(message vide)",
     "denied": "Cet appel n'est pas autorisé : {reason}. Il n'a pas été fait.",
+    "denied_again": "Le refaire n'est pas permis : {reason}.",
     "stopped": "Cet appel n'a pas été fait : le run doit conclure ({reason}).",
     "not_made": "Cet appel n'a pas été fait : la réponse qui le demandait a été refusée.",
     "repair": (

@@ -175,7 +175,11 @@ def _problem(call: Call, tool: CallFacts | None, plan: CallsPlan) -> str:
     if call.problem:
         return prompt_text(language, "invalid_arguments", problem=call.problem)
     if call.denial:
-        return prompt_text(language, "denied", reason=call.denial.rstrip().rstrip("."))
+        reason = call.denial.rstrip().rstrip(".")
+        if not call.launches:
+            return prompt_text(language, "denied", reason=reason)
+        again = prompt_text(language, "denied_again", reason=reason)
+        return f"{prompt_text(language, 'unknown_effect')} {again}"
     return ""
 
 

@@ -38,11 +38,14 @@ def request_changed(run: RunState, change: RequestChange) -> RunState:
 def arguments_replaced(
     run: RunState, call_id: CallId, arguments: JsonObject, policy: str
 ) -> RunState:
-    """Have a call made with other arguments, which the model reads as its own."""
+    """Have a call made with other arguments, which the model reads as its own.
+
+    What a human edited before is no longer what would run, so that no yes of his covers it.
+    """
     call = run.call(call_id)
     if call is None:
         return run
-    run = run.with_call(call.but(arguments=arguments, replaced_by=policy))
+    run = run.with_call(call.but(arguments=arguments, edited=(), replaced_by=policy))
     return run.but(conversation=run.conversation.with_arguments(call_id, arguments))
 
 

@@ -6,10 +6,12 @@ its point does not allow, is treated as its author asked: the run fails, or goes
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Final, cast
 
 from loom_ia.core.decide.answer import answer_of
 from loom_ia.core.decide.effects import CallModel, Review
@@ -58,6 +60,8 @@ from loom_ia.engine.program import Caller
 from loom_ia.engine.stages import Asked, Chain, Heard, Stage
 
 _log = logging.getLogger("loom_ia.engine.policies")
+_MAX_QUESTIONS: Final = 8
+"""How often a policy may change what a human let go, so that he is asked again."""
 
 _KINDS: Mapping[type, DecisionKind] = {
     Continue: DecisionKind.CONTINUE,
@@ -157,12 +161,14 @@ class _Asking:
             self.stage = stage
             heard = await self._hear(stage)
             self.effect_context.stage(*heard.facts, *await self._decided(stage, heard))
+            is_ruled = self.run.checks.ruling is not None
+            is_over = heard.ends or not isinstance(heard.decision, Continue | Replace)
+            if is_over and not is_ruled:  # in the same write: a crash asks nobody else
+                self.effect_context.stage(self._passed())
             if any(isinstance(fact, ModelResponded) for fact in heard.facts):
                 await self.effect_context.emit()  # what was paid for is kept at once
-            if self.run.checks.ruling is not None:
+            if is_ruled or is_over:
                 return
-            if heard.ends or not isinstance(heard.decision, Continue | Replace):
-                break
         self.effect_context.stage(self._passed())
 
     def _concerns(self, stage: Stage) -> bool:
@@ -209,6 +215,8 @@ class _Asking:
                 decision=kind.value,
                 point=point.value,
             )
+        if isinstance(decision, Pause):
+            _refuse_unusable_limit(decision.expires_in)
 
     def _softened(self, heard: Heard) -> Heard:
         """Leave out what makes no sense here: what was stopped already, what was let go already."""
@@ -237,12 +245,13 @@ class _Asking:
             case PolicyPoint.BEFORE_TOOL:
                 call = self._call()
                 spec = self.effect_context.agent.tools[call.name].spec
-                return BeforeTool(known, spec, call.arguments, call.call_id)
+                return BeforeTool(known, spec, deepcopy(call.arguments), call.call_id)
             case PolicyPoint.AFTER_TOOL:
                 call = self._call()
                 spec = self.effect_context.agent.tools[call.name].spec
                 output = call.output or ToolOutput()
-                return AfterTool(known, spec, call.arguments, output, call.call_id)
+                arguments = deepcopy(call.arguments)
+                return AfterTool(known, spec, arguments, deepcopy(output), call.call_id)
 
     def _call(self) -> Call:
         about = self.about or Call("", "", {})
@@ -304,12 +313,23 @@ class _Asking:
                 return fact.model_copy(update={"request": change}) if change else None
             case PolicyPoint.BEFORE_TOOL:
                 arguments = new_arguments(value)
-                same = digest(arguments) == digest(self._call().arguments)
-                return None if same else fact.model_copy(update={"arguments": arguments})
+                if digest(arguments) == digest(self._call().arguments):
+                    return None
+                self._refuse_endless_changes()
+                return fact.model_copy(update={"arguments": arguments})
             case PolicyPoint.AFTER_TOOL:
                 return fact.model_copy(update={"result": new_output(value)})
             case _:
                 return fact.model_copy(update={"output": new_message(value)})
+
+    def _refuse_endless_changes(self) -> None:
+        """Refuse to ask about the same call for ever, because it is never what was let go."""
+        question = self._call().question
+        if self.effect.at_launch and question is not None and question.number >= _MAX_QUESTIONS:
+            raise InvalidDecision(
+                "it replaced the arguments each of the {count} times that the call was let go",
+                count=question.number,
+            )
 
     def _retrying(self, fact: PolicyDecided, heard: Heard) -> PolicyDecided:
         attempt = self.attempt
@@ -366,6 +386,16 @@ def _arguments(message: Message) -> Mapping[str, object]:
     blocks = (block for block in message.blocks if isinstance(block, ToolCallBlock))
     call = next(blocks, None)
     return {} if call is None else call.arguments
+
+
+def _refuse_unusable_limit(limit: object) -> None:
+    """Refuse a time to answer that is not a number of seconds; what is past expires at once."""
+    is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
+    if limit is None or (is_number and not math.isnan(cast("float", limit))):
+        return
+    raise InvalidDecision(
+        "it pauses with expires_in={limit!r}, which is not a number of seconds", limit=limit
+    )
 
 
 def _reason(decision: Decision) -> str:
