@@ -11,6 +11,7 @@ from loom_ia import Approved
 from loom_ia.access import Loom
 from loom_ia.agents import PolicyReference, PythonTool
 from loom_ia.core.errors import ConfigError
+from loom_ia.core.model import Message
 from loom_ia.core.model.policy import ALLOWED, DecisionKind, PolicyPoint
 from loom_ia.policies import (
     CONTINUE,
@@ -494,3 +495,36 @@ async def test_a_denial_does_not_make_the_first_launch_undone() -> None:
     assert "not known whether it took effect" in str(text)
     assert "not twice" in str(text)
     assert "was not made" not in str(text)
+
+
+@pytest.mark.parametrize(
+    ("point", "value"),
+    [
+        ("after_tool", lambda s: s.output.model_copy(update={"data": {"n": object()}})),
+        ("after_tool", lambda s: s.output.model_copy(update={"data": {"n": float("nan")}})),
+        ("before_model", lambda s: replace(s.request, max_tokens="many")),
+        ("before_model", lambda s: replace(s.request, system=None)),
+        ("on_output", lambda _: Message.model_construct(role="assistant", blocks=())),
+    ],
+    ids=["object", "nan", "max_tokens", "system", "empty"],
+)
+@pytest.mark.parametrize(("on_error", "status"), [("block", "failed"), ("allow", "completed")])
+async def test_a_replacement_that_no_fact_can_hold_is_an_error_of_the_policy(
+    point: str, value: Any, on_error: Any, status: str
+) -> None:
+    """It is written as such, and the run ends as `on_error` says."""
+
+    @policy(points=[point], decisions=["replace"])
+    def hook(subject: Any) -> Decision:
+        return Replace(value(subject))
+
+    house = shop(
+        call("prix", montant=100),
+        {"text": "fini"},
+        hook=hook,
+        reference={"on_error": on_error},
+    )
+    result = await house.run()
+    assert result.status == status
+    assert all(decided.error for decided in house.of("policy.decided"))
+    assert house.of("policy.decided")

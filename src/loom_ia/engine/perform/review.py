@@ -274,6 +274,9 @@ class _Asking:
         except InvalidDecision as error:
             heard = stage.failed(storable_text(text_of(error)))
             fact = self._fact(stage, heard)
+        except Exception as error:  # noqa: BLE001 -- a value of the user that no fact can hold
+            heard = stage.failed(storable_text(told(error)))
+            fact = self._fact(stage, heard)
         return () if fact is None else (fact,)
 
     def _fact(self, stage: Stage, heard: Heard) -> PolicyDecided | None:
