@@ -297,6 +297,13 @@ class SubagentRef(_Spec):
         return self.name or self.agent
 
 
+class Expose(_Spec):
+    """Through which doors an agent is offered."""
+
+    rest: bool = Field(default=True, description="In the REST API.")
+    mcp: bool = Field(default=True, description="As a tool of the MCP server.")
+
+
 class AgentSpec(_Spec):
     """An agent. `timeout` bounds, in seconds, the time during which its runs are driven.
 
@@ -308,6 +315,7 @@ class AgentSpec(_Spec):
         pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The name by which it is run; each once."
     )
     description: str = Field(default="", description="What it does, for people.")
+    expose: Expose = Field(default=Expose(), description="Through which doors it is offered.")
     main: MainRole = Field(description="The orchestrator.")
     max_iterations: int = Field(
         default=DEFAULT_MAX_ITERATIONS,

@@ -22,7 +22,7 @@ def _keys(text: str) -> frozenset[str]:
 
 UNAVAILABLE_KEYS: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
     {
-        (): _keys("mcp_servers tool_sources tenants security server triggers"),
+        (): _keys("tenants"),
         ("sessions",): _keys("snapshot_every compaction media"),
         ("storage",): _keys("queue bus encryption retention"),
         ("storage", "events"): _keys("dsn_env role pool"),
@@ -30,7 +30,6 @@ UNAVAILABLE_KEYS: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
         ("execution", "tools"): _keys("validate_arguments"),
         ("telemetry",): _keys("redaction exporters"),
         ("telemetry", "capture"): _keys("exports"),
-        AGENT: _keys("expose"),
         (*AGENT, "approval"): _keys("scope"),
         ("budgets",): _keys("tenant"),
         (*AGENT, "budget"): _keys("tenant"),

@@ -7,12 +7,14 @@ field is what the reference page and the schema say of it.
 
 from typing import Literal, TypeAlias
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from loom_ia.agents import AgentSpec, Budgets
+from loom_ia.config.section import Section
+from loom_ia.config.server import Notices, Security, Server, TriggerSpec
+from loom_ia.config.sources import McpServerSpec, ToolSourceSpec
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model import ModelSpec
-from loom_ia.core.model.base import Value
 from loom_ia.core.model.images import IMAGE_TYPES, ImageType
 from loom_ia.core.model.session_state import (
     DEFAULT_TOTAL_BYTES,
@@ -30,11 +32,7 @@ LogLevel: TypeAlias = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 LogFormat: TypeAlias = Literal["console", "json"]
 
 
-class _Section(Value):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class EventsStorage(_Section):
+class EventsStorage(Section):
     """Where the journal is. `path` is a folder for jsonl, a file for sqlite, none for memory."""
 
     backend: EventsBackend = Field(
@@ -51,7 +49,7 @@ class EventsStorage(_Section):
     )
 
 
-class ArtifactsStorage(_Section):
+class ArtifactsStorage(Section):
     """Where files are. By default they follow the journal: beside it, or in memory with it.
 
     `path` is a folder, for local only; without it, `.artifacts` in the folder of the journal.
@@ -70,7 +68,7 @@ class ArtifactsStorage(_Section):
     )
 
 
-class IdempotencyStorage(_Section):
+class IdempotencyStorage(Section):
     """Where tools that remember keep what they did. `path` is a file, for sqlite only."""
 
     backend: IdempotencyBackend = Field(
@@ -85,7 +83,7 @@ class IdempotencyStorage(_Section):
     )
 
 
-class Storage(_Section):
+class Storage(Section):
     """Where things are kept."""
 
     events: EventsStorage = Field(default=EventsStorage(), description="The journal.")
@@ -101,7 +99,7 @@ class Storage(_Section):
     )
 
 
-class ToolExecution(_Section):
+class ToolExecution(Section):
     """What holds for every tool that says nothing else.
 
     `timeout` in seconds, None for no limit. A result of more than `offload_over` characters is put
@@ -121,7 +119,7 @@ class ToolExecution(_Section):
     )
 
 
-class Attachments(_Section):
+class Attachments(Section):
     """What may be attached to a request; `max_bytes` is of one file."""
 
     max_bytes: int = Field(default=5_242_880, gt=0, description="Bytes that a file may have.")
@@ -136,7 +134,7 @@ class Attachments(_Section):
     )
 
 
-class Execution(_Section):
+class Execution(Section):
     """Durations, in seconds: of a lease, and of what a stop waits for before it cuts."""
 
     tools: ToolExecution = Field(
@@ -157,7 +155,7 @@ class Execution(_Section):
     )
 
 
-class StateLimits(_Section):
+class StateLimits(Section):
     """How large the state of a session may be, in bytes of JSON."""
 
     max_value_bytes: int = Field(
@@ -174,7 +172,7 @@ class StateLimits(_Section):
     )
 
 
-class Sessions(_Section):
+class Sessions(Section):
     """What holds for every session."""
 
     state: StateLimits = Field(
@@ -182,7 +180,7 @@ class Sessions(_Section):
     )
 
 
-class Logging(_Section):
+class Logging(Section):
     """The log of this package, which is set up only when asked."""
 
     level: LogLevel = Field(default="INFO", description="The least serious line that is shown.")
@@ -191,7 +189,7 @@ class Logging(_Section):
     )
 
 
-class Capture(_Section):
+class Capture(Section):
     """What is kept beyond the facts that a run needs."""
 
     raw_exchanges: bool = Field(
@@ -206,7 +204,7 @@ class Capture(_Section):
     )
 
 
-class Telemetry(_Section):
+class Telemetry(Section):
     """What is shown of the inside."""
 
     logging: Logging = Field(
@@ -217,7 +215,7 @@ class Telemetry(_Section):
     )
 
 
-class Profiles(_Section):
+class Profiles(Section):
     """What each profile changes in the rest: a part of a configuration, merged when it is active.
 
     Its content is checked then, with what it is merged into.
@@ -227,7 +225,7 @@ class Profiles(_Section):
     prod: JsonObject = Field(default_factory=dict, description="What the profile `prod` changes.")
 
 
-class LoomConfig(_Section):
+class LoomConfig(Section):
     """A whole configuration. Paths are relative to the folder of the file, or of the process."""
 
     version: Literal[1] = Field(description="The version of this language.")
@@ -276,7 +274,21 @@ class LoomConfig(_Section):
     models: tuple[ModelSpec, ...] = Field(
         default=(), strict=False, description="The models that agents may use; each `id` once."
     )
+    mcp_servers: tuple[McpServerSpec, ...] = Field(
+        default=(), strict=False, description="The MCP servers whose tools agents may use."
+    )
+    tool_sources: tuple[ToolSourceSpec, ...] = Field(
+        default=(), strict=False, description="The installed packages whose tools agents may use."
+    )
     storage: Storage = Field(default=Storage(), description="Where things are kept.")
+    security: Security = Field(default=Security(), description="Who may come in.")
+    server: Server = Field(default=Server(), description="The doors of an instance.")
+    triggers: tuple[TriggerSpec, ...] = Field(
+        default=(), strict=False, description="The webhooks that begin runs; each name once."
+    )
+    notices: Notices = Field(
+        default=Notices(), description="How people are told that something waits for them."
+    )
     budgets: Budgets = Field(default=Budgets(), description="What a run of any agent may consume.")
     sessions: Sessions = Field(default=Sessions(), description="What holds for every session.")
     execution: Execution = Field(default=Execution(), description="Limits, most of them durations.")

@@ -19,6 +19,7 @@
     │   │   └── StreamInterrupted  an answer that was cut before its end
     │   ├── ToolError          a message that a tool addresses to the model
     │   ├── UnknownEffect      a tool cannot tell whether its effect happened
+    │   ├── SourceUnavailable  a source of tools cannot be reached
     │   ├── ArtifactStoreError files cannot be kept or read now
     │   ├── StoreError         a store of values does not answer
     │   │   ├── KeyNotFound    nothing is kept under that key
@@ -260,6 +261,10 @@ class UnknownEffect(OutsideError):
 
     def __str__(self) -> str:
         return self.template
+
+
+class SourceUnavailable(OutsideError):
+    """A source of tools, such as an MCP server, cannot be reached; the message says why."""
 
 
 class InvalidDecision(OutsideError):

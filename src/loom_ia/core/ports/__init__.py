@@ -13,6 +13,13 @@ from loom_ia.core.ports.journal import (
     SessionPage,
 )
 from loom_ia.core.ports.models import ModelAccess, ModelClient, OnExchange, WireModelClient
+from loom_ia.core.ports.sources import (
+    NamedTools,
+    OfferedTool,
+    OpenTools,
+    SourceContext,
+    ToolSource,
+)
 from loom_ia.core.ports.tools import Assessing, Reconciling, Tool, ToolContext
 
 __all__ = [
@@ -27,13 +34,18 @@ __all__ = [
     "Journal",
     "ModelAccess",
     "ModelClient",
+    "NamedTools",
+    "OfferedTool",
     "OnExchange",
+    "OpenTools",
     "Reconciling",
     "Record",
     "SequenceConflict",
     "SessionEntry",
     "SessionPage",
+    "SourceContext",
     "Tool",
     "ToolContext",
+    "ToolSource",
     "WireModelClient",
 ]

@@ -1,0 +1,1 @@
+"""Who asks: the keys that let programs in, and what each of them may do."""
