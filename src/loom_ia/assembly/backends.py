@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
-BackendKind: TypeAlias = Literal["journal", "artifacts", "idempotency", "model", "prices"]
+BackendKind: TypeAlias = Literal["journal", "artifacts", "idempotency", "model", "prices", "source"]
 
 
 class Backend(NamedTuple):
@@ -45,6 +45,7 @@ BACKENDS: Final[Mapping[tuple[BackendKind, str], Backend]] = MappingProxyType(
         ("model", "openai/responses"): Backend(
             "loom_ia.adapters.models.openai_responses.client:ResponsesModel", "openai", "openai"
         ),
+        ("source", "mcp"): Backend("loom_ia.adapters.mcp.source:McpSource", "mcp", "mcp"),
         ("prices", "genai"): Backend(
             "loom_ia.adapters.prices.genai:listed_pricing", "prices", "genai_prices"
         ),

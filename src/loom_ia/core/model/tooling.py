@@ -14,7 +14,7 @@ OnUnknown: TypeAlias = Literal["error", "pause"]
 ExpiryAction: TypeAlias = Literal["deny", "fail"]
 Remembers: TypeAlias = Literal["nothing", "call", "key"]
 Reconciled: TypeAlias = Literal["done", "not_done", "unknown"]
-ToolKind: TypeAlias = Literal["python", "builtin", "step", "graph", "role", "subagent"]
+ToolKind: TypeAlias = Literal["python", "mcp", "builtin", "step", "graph", "role", "subagent"]
 
 
 def is_delegated(kind: ToolKind) -> bool:

@@ -14,6 +14,7 @@ from loom_ia.core.ports.journal import (
 )
 from loom_ia.core.ports.models import ModelAccess, ModelClient, OnExchange, WireModelClient
 from loom_ia.core.ports.sources import (
+    McpAccess,
     NamedTools,
     OfferedTool,
     OpenTools,
@@ -32,6 +33,7 @@ __all__ = [
     "HeldLock",
     "IdempotencyStore",
     "Journal",
+    "McpAccess",
     "ModelAccess",
     "ModelClient",
     "NamedTools",

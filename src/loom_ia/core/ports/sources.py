@@ -1,7 +1,8 @@
 """Where tools come from that are not known before they are asked for: servers, packages."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from loom_ia.core.ids import RunId, SessionId, TenantId
@@ -45,12 +46,19 @@ class OpenTools(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of what was opened for this run alone; closing twice does nothing."""
+        """Let go of what was opened for this run alone; closing twice does nothing.
+
+        No call of these tools is under way any more, unless the instance itself gave up on it.
+        """
         ...
 
 
 class ToolSource(Protocol):
-    """Gives tools to runs. One object serves every run of an instance, at once if need be."""
+    """Gives tools to runs. One object serves every run of an instance, at once if need be.
+
+    What one drive opens is closed by the same task that opened it; calls of the tools come from
+    other tasks. Tools that are still the same objects as before cost nothing to offer again.
+    """
 
     async def open(self, context: SourceContext) -> OpenTools:
         """Give the tools for a run; raises `SourceUnavailable` when it cannot be reached.
@@ -74,3 +82,17 @@ class NamedTools:
 
     async def close(self) -> None:
         """Nothing was opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class McpAccess:
+    """What speaking to an MCP server needs besides its entry.
+
+    `secret` gives the value of a variable, empty when it is not defined: those that the entry names
+    are known to be there. `base_dir` is the folder of `loom.yaml`. `pins_file` keeps the digests of
+    the tools that were seen first, None to keep them in memory.
+    """
+
+    secret: Callable[[str], str]
+    base_dir: Path
+    pins_file: Path | None = None
