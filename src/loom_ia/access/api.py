@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -30,9 +30,16 @@ from loom_ia.core.ports.journal import Journal
 from loom_ia.core.ports.models import ModelClient
 from loom_ia.core.spans import span
 from loom_ia.core.state.run import RunState, Status
+from loom_ia.core.state.session import SessionState
 from loom_ia.core.views.report import Period, UsageReport
 from loom_ia.core.views.result import RunResult
-from loom_ia.core.views.sessions import RunPage, SessionDeletion, SessionInfo, StateValue
+from loom_ia.core.views.sessions import (
+    RunPage,
+    SessionDeletion,
+    SessionFile,
+    SessionInfo,
+    StateValue,
+)
 from loom_ia.engine.attachments import AnyAttachment
 from loom_ia.engine.clock import SystemClock
 from loom_ia.engine.program import Approver
@@ -407,6 +414,21 @@ class Loom:
         )
         return await runs.submit(self._instance, order)
 
+    async def submit_graph(
+        self,
+        name: str,
+        input: Mapping[str, Any] | None = None,
+        *,
+        session_id: SessionId | None = None,
+        run_id: RunId | None = None,
+    ) -> RunId:
+        """Open a run of a graph, drive it in the background, and return its id once it is written.
+
+        Leaving `async with` waits for it. Raises as `run_graph` for what cannot begin; how the run
+        ends is told by its result alone.
+        """
+        return await self.graphs.submit(name, input, session_id=session_id, run_id=run_id)
+
     # -- reading ----------------------------------------------------------------------------------
 
     async def result(self, run_id: RunId, *, session_id: SessionId | None = None) -> RunResult:
@@ -418,6 +440,13 @@ class Loom:
         """Read what a run is."""
         _, run = await self._instance.find(run_id, session_id)
         return run
+
+    async def family(
+        self, run_id: RunId, *, session_id: SessionId | None = None
+    ) -> tuple[RunState, SessionState]:
+        """Read what a run is, and what its session is, where those above and below it are."""
+        log, run = await self._instance.find(run_id, session_id)
+        return run, log.state
 
     async def events(
         self, run_id: RunId, *, session_id: SessionId | None = None, after_seq: int = 0
@@ -469,9 +498,15 @@ class Loom:
         until: datetime | None = None,
         limit: int = 50,
         sessions: int = 50,
+        agents: Collection[str] = (),
     ) -> RunPage:
-        """List runs, the latest first: at most `limit`, found in at most `sessions` sessions."""
-        wanted = RunFilter(agent, tuple(map(Status, status)), since, until, limit, sessions)
+        """List runs, the latest first: at most `limit`, found in at most `sessions` sessions.
+
+        With `agents`, only theirs.
+        """
+        states = tuple(map(Status, status))
+        only = frozenset(agents)
+        wanted = RunFilter(agent, states, since, until, limit, sessions, only)
         return await sessions_.runs(self._instance, wanted)
 
     async def artifact(self, uri: str) -> bytes:
@@ -496,6 +531,14 @@ class Loom:
         They are what callers posed, and what tools wrote in runs that are completed.
         """
         return await sessions_.session_state(self._instance, session_id)
+
+    async def session_files(self, session_id: SessionId) -> tuple[SessionFile, ...]:
+        """Describe the files that a session keeps, oldest first; raises `UnknownSession`."""
+        return await sessions_.files(self._instance, session_id)
+
+    async def session_events(self, session_id: SessionId) -> list[Event]:
+        """Read every event of a session, in order; raises `UnknownSession`."""
+        return await sessions_.session_events(self._instance, session_id)
 
     async def export_session(self, session_id: SessionId) -> str:
         """Write a session as JSON Lines, one event each; raises `UnknownSession`."""

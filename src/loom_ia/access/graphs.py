@@ -54,6 +54,20 @@ class HostGraphs(Mapping[str, "GraphDefinition[Any]"]):
         asked = hosted.Asked(name, input, session_id, run_id, approver)
         return await hosted.run(self._instance, asked, Manner(raise_on_error))
 
+    async def submit(
+        self,
+        name: str,
+        input: Mapping[str, Any] | None = None,
+        *,
+        session_id: SessionId | None = None,
+        run_id: RunId | None = None,
+    ) -> RunId:
+        """Begin a run of a graph in the background: see `Loom.submit_graph`."""
+        from loom_ia.app.graphs import hosted
+
+        asked = hosted.Asked(name, input, session_id, run_id)
+        return await hosted.submit(self._instance, asked)
+
     async def resume(
         self,
         run_id: RunId,

@@ -18,8 +18,10 @@ from loom_ia.core.views.sessions import (
     RunListed,
     RunPage,
     SessionDeletion,
+    SessionFile,
     SessionInfo,
     StateValue,
+    session_files,
     session_info,
     state_values,
 )
@@ -55,6 +57,11 @@ async def session_events(instance: Instance, session_id: SessionId) -> list[Even
 async def session_state(instance: Instance, session_id: SessionId) -> tuple[StateValue, ...]:
     """Read the values that a session keeps, by key; raises `UnknownSession`."""
     return state_values(await session_events(instance, session_id))
+
+
+async def files(instance: Instance, session_id: SessionId) -> tuple[SessionFile, ...]:
+    """Describe the files of a session, oldest first; raises `UnknownSession`."""
+    return session_files(await session_events(instance, session_id))
 
 
 async def export(instance: Instance, session_id: SessionId) -> str:
@@ -104,6 +111,7 @@ class RunFilter:
     """Which runs to list. `since` is inclusive, `until` exclusive, both about the beginning.
 
     `limit` bounds the runs that are given, `sessions` the sessions that are read to find them.
+    With `agents`, only theirs are kept.
     """
 
     agent: str | None = None
@@ -112,6 +120,7 @@ class RunFilter:
     until: datetime | None = None
     limit: int = 50
     sessions: int = 50
+    agents: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         for name, value in (("limit", self.limit), ("sessions", self.sessions)):
@@ -120,6 +129,8 @@ class RunFilter:
 
     def keeps(self, listed: RunListed) -> bool:
         """Whether a run is wanted, its beginning aside."""
+        if self.agents and listed.agent not in self.agents:
+            return False
         return not self.status or listed.status in self.status
 
 
@@ -160,6 +171,8 @@ async def _begun(instance: Instance, wanted: RunFilter) -> list[Event]:
         page = await instance.journal.query(query)
         found += page
         if len(page) < _PAGE:
+            if wanted.agents:
+                found = [event for event in found if event.agent in wanted.agents]
             return sorted(found, key=lambda event: (event.ts, event.run_id))
         after = page[-1].event_id
 

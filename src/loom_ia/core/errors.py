@@ -4,6 +4,10 @@
     ├── ConfigError            the configuration is at fault; lists every problem with its place
     ├── CallerError            the caller is at fault
     │   ├── LoomClosed         used after it was left
+    │   ├── Forbidden          a visitor may not do that; names the scope or the agent
+    │   ├── KeyRefused         no key, or one that is unknown or expired
+    │   ├── RateLimited        asked too often; carries the seconds to wait
+    │   ├── CursorRefused      a place to go on from that is not in the journal
     │   ├── UnknownAgent · UnknownGraph · UnknownRun · UnknownSession · UnknownApproval
     │   ├── UnknownArtifact
     │   ├── RunBelow           a run that another one opened: its root is what is acted on
@@ -106,6 +110,30 @@ class CallerError(LoomError):
 
 class LoomClosed(CallerError):
     """A `Loom` was used after it was closed: make another one."""
+
+
+class Forbidden(CallerError):
+    """A visitor may not do that; the message names the scope or the agent that he lacks."""
+
+
+class KeyRefused(CallerError):
+    """No key was given where one is needed, or it is unknown or expired."""
+
+
+class RateLimited(CallerError):
+    """Too much was asked in too little time: `retry_after` seconds are to be waited."""
+
+    def __init__(self, template: str, /, *, retry_after: float, **params: object) -> None:
+        super().__init__(template, retry_after=retry_after, **params)
+        self.retry_after = retry_after
+
+
+class CursorRefused(CallerError):
+    """What was given as the last thing read is not in the journal; `last` is what is, if any."""
+
+    def __init__(self, template: str, /, *, last: str | int | None, **params: object) -> None:
+        super().__init__(template, last=last, **params)
+        self.last = last
 
 
 class UnknownAgent(CallerError):

@@ -1,6 +1,7 @@
 """Runs of graphs on a host: its journal, its instance, the agents and models that it names."""
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +10,9 @@ from loom_ia.app.graphs.desk import Desk
 from loom_ia.app.graphs.driving import Manner
 from loom_ia.app.graphs.order import Order
 from loom_ia.app.graphs.resuming import Resumption, found, resume_graph
-from loom_ia.app.graphs.running import run_graph
+from loom_ia.app.graphs.running import Opened, drive_opened, open_graph, run_graph
 from loom_ia.app.instance import Instance
-from loom_ia.core.errors import ClaimConflict
+from loom_ia.core.errors import ClaimConflict, LoomError
 from loom_ia.core.ids import RunId, SessionId, require_safe_id
 from loom_ia.core.state.run import RunState
 from loom_ia.engine.perform.approver import answers_by
@@ -19,6 +20,8 @@ from loom_ia.engine.program import Approver
 from loom_ia.graph.errors import RunLocked
 from loom_ia.graph.types import Approver as Answerer
 from loom_ia.graph.types import CheckpointInfo, RunResult
+
+_logger = logging.getLogger("loom_ia.app")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,34 @@ class Asked:
 
 async def run(instance: Instance, asked: Asked, manner: Manner) -> RunResult[Any]:
     """Run a graph from its entry until it is over or waits. Raises `UnknownGraph`, `RunExists`."""
+    return await run_graph(_order(instance, asked), asked.input, asked.run_id, manner)
+
+
+async def submit(instance: Instance, asked: Asked) -> RunId:
+    """Open a run and drive it in the background; it is written when this returns.
+
+    Raises as `run` for what cannot begin. The instance waits for it when it closes.
+    """
+    opened = await open_graph(_order(instance, asked), asked.input, asked.run_id)
+    await opened.pen.commit(sync=True)
+    instance.start_job(asyncio.create_task(_drive_in_background(opened)))
+    return opened.pen.run_id
+
+
+async def _drive_in_background(opened: Opened) -> None:
+    try:
+        await drive_opened(opened, Manner(raise_on_error=False))
+    except LoomError as error:
+        _logger.warning("run %s stopped: %s", opened.pen.run_id, type(error).__name__)
+
+
+def _order(instance: Instance, asked: Asked) -> Order:
     order = order_of(instance, asked.graph)
     order.approver, order.session_id = asked.approver, asked.session_id
     for given, name in ((asked.run_id, "run id"), (asked.session_id, "session id")):
         if given is not None:
             require_safe_id(given, name)
-    return await run_graph(order, asked.input, asked.run_id, manner)
+    return order
 
 
 async def resume(

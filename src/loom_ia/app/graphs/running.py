@@ -1,6 +1,7 @@
 """Beginning a run of a graph."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from loom_ia.app.graphs.driving import Manner, drive
@@ -9,11 +10,23 @@ from loom_ia.core.errors import RunExists
 from loom_ia.core.events.run import RunStarted
 from loom_ia.core.ids import RunId
 from loom_ia.core.json import storable_text
-from loom_ia.engine.log import SessionLog
+from loom_ia.engine.log import Pen, SessionLog
+from loom_ia.engine.program import GraphProgram
 from loom_ia.graph.delegates import started_facts
 from loom_ia.graph.protocol import accepted
 from loom_ia.graph.surroundings import Surroundings, info_of
 from loom_ia.graph.types import RunResult
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A run of a graph that is about to begin; nothing is written yet."""
+
+    order: Order
+    pen: Pen
+    program: GraphProgram
+    around: Surroundings
+    executed_before: int
 
 
 async def run_graph(
@@ -23,6 +36,11 @@ async def run_graph(
 
     Everything that can be refused is refused before anything is written.
     """
+    return await drive_opened(await open_graph(order, given, run_id), manner)
+
+
+async def open_graph(order: Order, given: Any, run_id: RunId | None) -> Opened:
+    """Prepare a run from its entry: check all that can be refused, and stage its first facts."""
     graph, instance = order.graph, order.instance
     given, asked = accepted(given, compat=graph.compat)
     run_id = asked if run_id is None else run_id
@@ -31,7 +49,7 @@ async def run_graph(
     program = order.program()
     with naming(graph, run_id):
         started = started_facts(graph, program, given)
-    return await begin(order, started, run_id, manner, shown=given)
+    return await _open(order, started, run_id, shown=given)
 
 
 async def begin(
@@ -43,6 +61,22 @@ async def begin(
     shown: Any,
 ) -> RunResult[Any]:
     """Open a run with its first facts and drive it."""
+    return await drive_opened(await _open(order, started, run_id, shown=shown), manner)
+
+
+async def drive_opened(opened: Opened, manner: Manner) -> RunResult[Any]:
+    """Drive a run that was opened until it is over or waits."""
+    return await drive(
+        opened.order,
+        opened.pen,
+        opened.program,
+        opened.around,
+        manner,
+        executed_before=opened.executed_before,
+    )
+
+
+async def _open(order: Order, started: RunStarted, run_id: RunId, *, shown: Any) -> Opened:
     graph, instance = order.graph, order.instance
     log = instance.log(order.session_id or run_id)
     await log.catch_up()
@@ -55,7 +89,7 @@ async def begin(
     pen.stage(instance.pilot.claim(instance.clock.now()))
     program = order.program(pen.run, log.state)
     before = pen.run.flow.executed if pen.run.flow else 0
-    return await drive(order, pen, program, around, manner, executed_before=before)
+    return Opened(order, pen, program, around, before)
 
 
 def _shown(given: Any) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from pydantic import Field
 from loom_ia.core.ids import CallId, RunId, SessionId
 from loom_ia.core.json import JsonObject, JsonValue
 from loom_ia.core.model.artifacts import StoredArtifact
-from loom_ia.core.model.base import Value
+from loom_ia.core.model.base import Value, sparse
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.policy import Verdict
 from loom_ia.core.model.usage import Usage
@@ -54,7 +54,8 @@ class RunResult(Value):
     that stop the run, and what was spent of each. `finalizing` says why the run had to conclude,
     None when it did so by itself. `effects` are what the run, and those below it, did to the
     outside world or may have done. A result may be of a run that is not over: then it says what was
-    true when it was read. `state` is the state of the session as the run sees it.
+    true when it was read. `state` is the state of the session as the run sees it. `redacted` tells
+    that what users, models and tools said was left out.
     """
 
     run_id: RunId
@@ -79,6 +80,7 @@ class RunResult(Value):
     fallback: bool = False
     verdicts: tuple[Verdict, ...] = ()
     effects: tuple[EffectRecord, ...] = ()
+    redacted: bool = sparse(False)
 
     @property
     def ok(self) -> bool:

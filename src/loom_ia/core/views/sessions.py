@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from loom_ia.core.events.artifact import ArtifactStored
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.fold import apply, begin
-from loom_ia.core.ids import RunId, SessionId
+from loom_ia.core.events.tool import ToolCalled
+from loom_ia.core.ids import CallId, RunId, SessionId
 from loom_ia.core.json import JsonValue
-from loom_ia.core.model.artifacts import StoredArtifact
-from loom_ia.core.model.base import Value
+from loom_ia.core.model.artifacts import ArtifactOrigin, StoredArtifact
+from loom_ia.core.model.base import Value, sparse
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.questions import open_questions
 from loom_ia.core.state.run import Failed, RunState, Spent, Status
@@ -53,6 +55,29 @@ class SessionInfo(Value):
     runs: tuple[RunListed, ...]
     pending_approvals: tuple[PendingApproval, ...] = ()
     artifacts: tuple[StoredArtifact, ...] = ()
+    redacted: bool = sparse(False)
+
+
+class SessionFile(Value):
+    """A file of a session; `size` in bytes, `stored_at` in UTC, the first time that it was kept.
+
+    `file` is the end of its address, `run_id` the run that kept it first, `count` how many times it
+    was kept. `call_id` and `tool_name` tell the call that made it, empty when none did.
+    """
+
+    uri: str
+    file: str
+    name: str = ""
+    media_type: str
+    size: int
+    origin: ArtifactOrigin
+    run_id: RunId
+    agent: str
+    call_id: CallId = ""
+    tool_name: str = ""
+    stored_at: datetime
+    count: int = 1
+    redacted: bool = sparse(False)
 
 
 class SessionDeletion(Value):
@@ -91,6 +116,36 @@ def state_values(events: Iterable[Event]) -> tuple[StateValue, ...]:
         for name, kept in sorted(session.kept.items())
         if kept.value is not None
     )
+
+
+def session_files(events: Iterable[Event]) -> tuple[SessionFile, ...]:
+    """List the files that a session keeps, each once, in the order in which they were kept."""
+    found: dict[str, SessionFile] = {}
+    tools: dict[tuple[RunId, CallId], str] = {}
+    for event in events:
+        payload = event.payload
+        if isinstance(payload, ToolCalled):
+            tools[event.run_id, payload.call_id] = payload.tool_name
+        if not isinstance(payload, ArtifactStored):
+            continue
+        known = found.get(payload.uri)
+        if known is not None:
+            found[payload.uri] = known.model_copy(update={"count": known.count + 1})
+            continue
+        found[payload.uri] = SessionFile(
+            uri=payload.uri,
+            file=payload.uri.rpartition("/")[2],
+            name=payload.name,
+            media_type=payload.media_type,
+            size=payload.size,
+            origin=payload.origin,
+            run_id=event.run_id,
+            agent=event.agent,
+            call_id=payload.call_id,
+            tool_name=tools.get((event.run_id, payload.call_id), ""),
+            stored_at=event.ts,
+        )
+    return tuple(found.values())
 
 
 def run_listed(run: RunState, updated_at: datetime, spent: Spent | None = None) -> RunListed:

@@ -39,7 +39,7 @@ from loom_ia.core.events.tool import EffectReconciled, ToolCalled, ToolCompleted
 from loom_ia.core.ids import CallId, RunId, SessionId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.artifacts import StoredArtifact
-from loom_ia.core.model.base import Value
+from loom_ia.core.model.base import Value, sparse
 from loom_ia.core.model.tooling import Reconciled
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.state.run import Cancelled, Failed, RunState, Status, StepEffect
@@ -102,6 +102,7 @@ class Trace(Value):
     error_type: str | None = None
     error: str | None = None
     cancelled_by: str | None = None
+    redacted: bool = sparse(False)
 
     def __str__(self) -> str:
         return "\n".join(line.text for line in trace_lines(self))
