@@ -1,0 +1,230 @@
+"""The connections to one server: one for the process, for each tenant, or for each run.
+
+Law. A connection that is lost is made again, but not at once nor for ever: see `health`. Whoever
+waits for a connection waits for the same one as the others, and giving up on it stops none of them.
+"""
+
+import asyncio
+import contextlib
+import importlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from loom_ia.adapters.mcp.definitions import Definition, Listed
+from loom_ia.adapters.mcp.health import Health
+from loom_ia.adapters.mcp.settings import Settings
+from loom_ia.adapters.mcp.tool import no_longer
+from loom_ia.core.errors import SourceUnavailable, ToolError, UnknownEffect
+from loom_ia.core.json import JsonObject
+
+if TYPE_CHECKING:
+    from loom_ia.adapters.mcp.connection import Connection
+
+_log = logging.getLogger("loom_ia.mcp")
+_MODULE: Final = "loom_ia.adapters.mcp.connection"
+
+
+async def load() -> None:
+    """Import what speaks the protocol, which takes a second, where it holds nobody up."""
+    logging.getLogger("mcp").addHandler(logging.NullHandler())  # its words are no concern of ours
+    await asyncio.to_thread(importlib.import_module, _MODULE)
+
+
+@dataclass(eq=False, slots=True)
+class Line:
+    """The way to one server, over one connection at a time. Implements `Caller`."""
+
+    settings: Callable[[], Settings]
+    health: Health
+    clock: Callable[[], float]
+    idle_timeout: float | None = None
+    users: int = 0
+    is_closed: bool = False
+    tools: dict[str, object] = field(default_factory=dict[str, object])
+    _connection: "Connection | None" = None
+    _opening: "asyncio.Task[Connection] | None" = None
+    _idle: asyncio.TimerHandle | None = None
+    _closing: set["asyncio.Task[None]"] = field(default_factory=set["asyncio.Task[None]"])
+    _legacy: bool = False
+    _fresh: bool = False
+
+    async def ready(self) -> Listed:
+        """Give what the server offers, connecting if need be; raises `SourceUnavailable`.
+
+        A connection that was there already is tried first: one that does not answer is replaced.
+        """
+        from loom_ia.adapters.mcp.connection import Lost, Refused
+
+        for is_last in (False, True):
+            connection = await self.connection()
+            try:
+                async with asyncio.timeout(self.settings().connect_timeout):
+                    if not self._fresh:
+                        await connection.check()
+                    self._fresh = False
+                    return await connection.tools()
+            except (Lost, Refused, TimeoutError) as error:
+                await self._drop(connection)
+                if is_last:
+                    raise SourceUnavailable(
+                        "the MCP server {server} does not answer any more",
+                        server=self.settings().name,
+                    ) from error
+        raise AssertionError
+
+    async def connection(self, *, force: bool = False) -> "Connection":
+        """Give the connection, made again if need be; `force` does not wait for a bad moment."""
+        known = self._connection
+        if known is not None:
+            if known.is_usable:
+                return known
+            await self._drop(known)
+        if self.is_closed:
+            raise self._unavailable("{server} was closed")
+        opening = self._opening
+        if opening is None:
+            self._refuse_if_ill(force)
+            opening = self._opening = asyncio.ensure_future(self._open())
+            opening.add_done_callback(_looked_at)
+        return await asyncio.shield(opening)
+
+    def _refuse_if_ill(self, force: bool) -> None:
+        health, now = self.health, self.clock()
+        if (wait := health.wait(now)) <= 0 or (force and not health.opened):
+            return
+        if health.opened:
+            raise self._unavailable(
+                "the MCP server {server} failed {failures} times in a row and is left alone for "
+                "{seconds} s more",
+                failures=health.failures,
+                seconds=f"{wait:.0f}",
+            )
+        raise self._unavailable(
+            "the MCP server {server} could not be reached and is tried again in {seconds} s",
+            seconds=f"{wait:.0f}",
+        )
+
+    def _unavailable(self, template: str, **params: object) -> SourceUnavailable:
+        return SourceUnavailable(template, server=self.settings().name, **params)
+
+    async def _open(self) -> "Connection":
+        from loom_ia.adapters.mcp.connection import Connection
+
+        try:
+            settings = self.settings()
+            connection = Connection(settings, legacy=self._legacy)
+            try:
+                await connection.open()
+            except SourceUnavailable:
+                if self._legacy or settings.transport == "http":
+                    raise
+                # Some older programs end at a question that they do not know.
+                connection = Connection(settings, legacy=True)
+                await connection.open()
+                self._legacy = True
+            self._connection, self._fresh = connection, True
+            return connection
+        except SourceUnavailable as error:
+            self.health.unreachable(self.clock())
+            _log.warning("MCP server not reached: %s", self.settings().name)
+            _log.debug("%s", error)
+            raise
+        finally:
+            self._opening = None
+
+    async def _drop(self, connection: "Connection") -> None:
+        if self._connection is connection:
+            self._connection = None
+            self.health.lost(self.clock())
+        self._end(connection)
+
+    def _end(self, connection: "Connection") -> None:
+        closing = asyncio.ensure_future(connection.close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    async def call(
+        self, definition: Definition, arguments: JsonObject, meta: JsonObject, *, safe: bool
+    ) -> object:
+        """Give the result of a call as it came; see `Caller`.
+
+        Raises `UnknownEffect` when nobody knows what became of it, `ToolError` for anything else.
+        """
+        from loom_ia.adapters.mcp.connection import Lost, Refused
+
+        for is_last in (False, True):
+            try:
+                connection = await self.connection(force=True)
+                await self._require_same(connection, definition)
+                raw = await connection.call(definition.name, arguments, meta)
+            except SourceUnavailable as error:
+                raise ToolError(str(error)) from error
+            except Refused as error:
+                raise ToolError(f"the server answered: {error}") from error
+            except Lost as error:
+                if is_last or not (safe or error.is_undone):
+                    self._note_loss()
+                    raise self._lost(safe or error.is_undone) from error
+            else:
+                self.health.well()
+                return raw
+        raise AssertionError
+
+    async def _require_same(self, connection: "Connection", definition: Definition) -> None:
+        listed = await connection.tools()
+        known = listed.definitions.get(definition.name)
+        if known is None or known.digest != definition.digest:
+            raise no_longer(definition)
+
+    def _note_loss(self) -> None:
+        connection = self._connection
+        if connection is not None and not connection.is_usable:
+            self._connection = None
+            self.health.lost(self.clock())
+            self._end(connection)
+
+    def _lost(self, safe: bool) -> Exception:
+        name = self.settings().name
+        if safe:
+            return ToolError(f"the MCP server {name} was lost twice during the call")
+        return UnknownEffect(
+            f"the MCP server {name} was lost during the call: nobody knows whether it was done"
+        )
+
+    def enter(self) -> None:
+        """Note that a run uses this line."""
+        self.users += 1
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+    def leave(self) -> None:
+        """Note that a run does not use this line any more: after a while, it is let go of."""
+        self.users -= 1
+        if self.users == 0 and self.idle_timeout is not None:
+            loop = asyncio.get_running_loop()
+            self._idle = loop.call_later(self.idle_timeout, self._let_go)
+
+    def _let_go(self) -> None:
+        connection, self._connection, self._idle = self._connection, None, None
+        if connection is not None:
+            self._end(connection)
+
+    async def close(self) -> None:
+        """Close the connection and wait until it is gone; the line is not used any more."""
+        self.is_closed = True
+        if self._idle is not None:
+            self._idle.cancel()
+        if (opening := self._opening) is not None:
+            opening.cancel()
+            await asyncio.wait((opening,))
+        self._let_go()
+        while self._closing:
+            await asyncio.wait(tuple(self._closing))
+
+
+def _looked_at(task: "asyncio.Task[Connection]") -> None:
+    with contextlib.suppress(asyncio.CancelledError):
+        task.exception()
