@@ -159,6 +159,11 @@ class Loom:
         return self._host.config
 
     @property
+    def profile(self) -> str | None:
+        """The profile that is active, None without one."""
+        return self._host.loaded.profile
+
+    @property
     def store(self) -> Journal:
         """The journal."""
         return self._instance.journal

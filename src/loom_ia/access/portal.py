@@ -5,14 +5,21 @@ through the door, and whether content is shown. Doors translate and never decide
 is refused before anything is read or written, and the visitor alone says who acts.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from loom_ia.access.api import Loom
 from loom_ia.app.approvals import NO_ANSWER
 from loom_ia.app.instance import DEFAULT_TENANT
-from loom_ia.core.errors import Forbidden, UnknownAgent, UnknownArtifact
+from loom_ia.core.errors import (
+    ApprovalStale,
+    Forbidden,
+    UnknownAgent,
+    UnknownApproval,
+    UnknownArtifact,
+)
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.query import EventQuery
 from loom_ia.core.ids import CallId, RunId, SessionId
@@ -197,7 +204,7 @@ class Portal:
         run_id: RunId | None = None,
     ) -> RunResult:
         """Run a graph until it is over or waits; its failure is told by the result."""
-        self._may_run_graph(name)
+        self.may_run_graph(name)
         told = await self._loom.run_graph(
             name, input, session_id=session_id, run_id=run_id, raise_on_error=False
         )
@@ -213,7 +220,7 @@ class Portal:
         run_id: RunId | None = None,
     ) -> Accepted:
         """Run a graph in the background."""
-        self._may_run_graph(name)
+        self.may_run_graph(name)
         begun = await self._loom.submit_graph(name, input, session_id=session_id, run_id=run_id)
         return await self._accepted(begun, session_id)
 
@@ -243,16 +250,16 @@ class Portal:
         session_id: SessionId | None = None,
     ) -> Decided:
         """Grant what waits, signed by the visitor, and go on in the background."""
-        call_id = await self._deciding(run_id, call_id, session_id)
-        calls = await self._loom.approve(
-            run_id,
-            call_id=call_id,
-            by=self.signed(by),
-            reason=reason,
-            arguments=arguments,
-            answer=answer,
-            session_id=session_id,
-        )
+        async with self._deciding(run_id, call_id, session_id) as about:
+            calls = await self._loom.approve(
+                run_id,
+                call_id=about,
+                by=self.signed(by),
+                reason=reason,
+                arguments=arguments,
+                answer=answer,
+                session_id=session_id,
+            )
         return Decided(run_id=run_id, calls=calls)
 
     async def reject(
@@ -265,10 +272,10 @@ class Portal:
         session_id: SessionId | None = None,
     ) -> Decided:
         """Refuse what waits, signed by the visitor, and go on in the background."""
-        call_id = await self._deciding(run_id, call_id, session_id)
-        calls = await self._loom.reject(
-            run_id, call_id=call_id, by=self.signed(by), reason=reason, session_id=session_id
-        )
+        async with self._deciding(run_id, call_id, session_id) as about:
+            calls = await self._loom.reject(
+                run_id, call_id=about, by=self.signed(by), reason=reason, session_id=session_id
+            )
         return Decided(run_id=run_id, calls=calls)
 
     def signed(self, by: str) -> str:
@@ -412,12 +419,17 @@ class Portal:
     # -- what is decided here ---------------------------------------------------------------------
 
     def _may_run(self, wanted: Wanted) -> None:
-        self.require("run")
-        self._require_offered(wanted.agent)
+        self.may_run(wanted.agent)
         if wanted.judges == "skip":
             self.require("admin")
 
-    def _may_run_graph(self, name: str) -> None:
+    def may_run(self, agent: str) -> None:
+        """Raise what keeps the visitor from running an agent, before anything of it is read."""
+        self.require("run")
+        self._require_offered(agent)
+
+    def may_run_graph(self, name: str) -> None:
+        """Raise what keeps the visitor from running a graph."""
         self.require("run")
         self._loom.graphs.find(name)
         self._require_agent(name)
@@ -459,10 +471,14 @@ class Portal:
             self._require_agent(run.agent)
         return info
 
+    @asynccontextmanager
     async def _deciding(
         self, run_id: RunId, call_id: CallId | None, session_id: SessionId | None
-    ) -> CallId | None:
-        """Find what a decision is about, so that it is about nothing else when it is written."""
+    ) -> AsyncGenerator[CallId | None]:
+        """Find what a decision is about, so that it is about nothing else when it is written.
+
+        What is raised inside because of another thing that waits lists what does.
+        """
         run, session = await self._seen("approve", run_id, session_id)
         asked = list(open_questions(run, session.runs))
         if call_id is None and len(asked) == 1:
@@ -471,7 +487,15 @@ class Portal:
             names = {asking.id, address_of(asking, run.run_id), asking.call.address}
             if call_id is None or call_id in names:
                 self._require_agent(_agent_of(asking.run, session))
-        return call_id
+        try:
+            yield call_id
+        except (UnknownApproval, ApprovalStale) as error:
+            error.pending = tuple(
+                address_of(asking, run.run_id)
+                for asking in open_questions(session.runs[run.run_id], session.runs)
+                if self.visitor.sees(_agent_of(asking.run, session))
+            )
+            raise
 
     async def _accepted(self, run_id: RunId, session_id: SessionId | None) -> Accepted:
         run = await self._loom.state(run_id, session_id=session_id)

@@ -160,7 +160,9 @@ class UnknownSession(CallerError):
 
 
 class UnknownApproval(CallerError):
-    """No request for that call id; the message lists the pending ones."""
+    """No request for that call id; the message lists the pending ones, as `pending` may do."""
+
+    pending: tuple[str, ...] = ()
 
 
 class UnknownArtifact(CallerError):
@@ -172,7 +174,12 @@ class RunExists(CallerError, ValueError):
 
 
 class ApprovalStale(CallerError):
-    """The request was decided or expired already, or the caller must say which one."""
+    """The request was decided or expired already, or the caller must say which one.
+
+    `pending` may list the ids of what waits.
+    """
+
+    pending: tuple[str, ...] = ()
 
 
 class DecisionRefused(CallerError):

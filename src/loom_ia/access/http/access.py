@@ -1,0 +1,73 @@
+"""Who comes in over HTTP: the key of a request, and what its holder may do.
+
+Law. A request is let in here, before anything of it is read, or not at all. Without any key in the
+configuration, everybody may do everything.
+"""
+
+from typing import Annotated, Protocol, TypeAlias, cast
+
+from fastapi import Depends, Request
+
+from loom_ia.access.api import Loom
+from loom_ia.access.portal import Portal
+from loom_ia.core.errors import KeyRefused
+from loom_ia.tenancy.visitor import EVERYBODY, Visitor
+
+
+class Keys(Protocol):
+    """Knows the holders of keys.
+
+    `visitor` raises `KeyRefused` for a key that is unknown or expired, and `RateLimited`.
+    """
+
+    def visitor(self, secret: str) -> Visitor: ...
+
+
+class Doorkeeper:
+    """Lets the visitors of one `Loom` in; without `keys`, everybody is let in.
+
+    `prefix` is what the routes begin with.
+    """
+
+    def __init__(self, loom: Loom, keys: Keys | None, prefix: str) -> None:
+        self.loom = loom
+        self.keys = keys
+        self.prefix = prefix
+
+    def visitor(self, authorization: str | None, api_key: str | None) -> Visitor:
+        """Say who comes with these headers; raises `KeyRefused`, `RateLimited`."""
+        if self.keys is None:
+            return EVERYBODY
+        return self.keys.visitor(_secret(authorization, api_key))
+
+    def portal(self, request: Request) -> Portal:
+        """Let a request in."""
+        headers = request.headers
+        visitor = self.visitor(headers.get("authorization"), headers.get("x-api-key"))
+        return Portal(self.loom, visitor, "rest")
+
+
+def doorkeeper(request: Request) -> Doorkeeper:
+    """Find who keeps the door of the application that a request is for."""
+    return cast("Doorkeeper", request.app.state.doorkeeper)
+
+
+async def _portal(request: Request) -> Portal:
+    return doorkeeper(request).portal(request)
+
+
+Visit: TypeAlias = Annotated[Portal, Depends(_portal)]
+"""What whoever sent the request may do."""
+
+
+def _secret(authorization: str | None, api_key: str | None) -> str:
+    if authorization is not None:
+        scheme, _, secret = authorization.partition(" ")
+        if scheme.lower() != "bearer":
+            raise KeyRefused("Authorization takes the scheme Bearer, and then the key")
+        if api_key is not None and api_key != secret.strip():
+            raise KeyRefused("Authorization and X-API-Key hold two different keys: send one")
+        return secret.strip()
+    if api_key is None:
+        raise KeyRefused("a key is needed: send it in Authorization: Bearer … or in X-API-Key")
+    return api_key.strip()

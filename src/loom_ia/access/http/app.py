@@ -1,0 +1,71 @@
+"""The application: the routes of REST over one `Loom`, to be served or mounted.
+
+Law. Nothing is decided here: routes hand what they are asked to the `Portal` of the visitor, and
+say what it answers. What `create_app` does not own, it does not close.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Final
+
+from fastapi import APIRouter, Depends, FastAPI
+
+from loom_ia.access.api import Loom
+from loom_ia.access.http import openapi, problems
+from loom_ia.access.http.access import Doorkeeper, Keys
+from loom_ia.access.http.queries import refuse_unknown
+from loom_ia.access.http.routes import ROUTERS
+
+PREFIX: Final = "/v1"
+
+
+def create_app(loom: Loom, *, own: bool = False, keys: Keys | None = None) -> FastAPI:
+    """Make the REST API of `loom`, under `server.http.base_path` and `/v1`.
+
+    It can be mounted in an application of yours: `app.mount("/agents", create_app(loom))`, where
+    `loom` is yours to enter and to leave. With `own`, it is entered and left with the application.
+    `keys` replaces what knows the keys of the configuration.
+    """
+    http = loom.config.server.http
+    docs = loom.profile != "prod" if http.docs is None else http.docs
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        if own:
+            async with loom:
+                yield
+        else:
+            yield
+
+    app = FastAPI(
+        title="Loom-IA",
+        version=version("loom-ia"),
+        openapi_url=f"{http.base_path}/openapi.json" if docs else None,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+        max_body_size=http.max_body_bytes,
+    )
+    prefix = f"{http.base_path}{PREFIX}"
+    app.state.doorkeeper = Doorkeeper(loom, keys or _keys(loom), prefix)
+    problems.add_handlers(app)
+    app.add_middleware(problems.LastResort)
+    v1 = APIRouter(prefix=prefix, dependencies=[Depends(refuse_unknown)])
+    for router in ROUTERS:
+        v1.include_router(router)
+    app.include_router(v1)
+    openapi.describe(app, has_keys=app.state.doorkeeper.keys is not None)
+    if docs:
+        app.include_router(openapi.pages(http.base_path))
+    return app
+
+
+def _keys(loom: Loom) -> Keys | None:
+    if not loom.config.security.api_keys:
+        return None
+    from loom_ia.tenancy.keys import KeyRing
+
+    return KeyRing(loom.config.security.api_keys)

@@ -1,0 +1,18 @@
+"""The routes, by what they are about."""
+
+from typing import Final
+
+from fastapi import APIRouter
+
+from loom_ia.access.http.routes import agents, decisions, events, graphs, journal, runs, sessions
+
+# What ends in a word comes before what ends in an id, which may hold a slash.
+ROUTERS: Final[tuple[APIRouter, ...]] = (
+    agents.router,
+    graphs.router,
+    events.router,
+    decisions.router,
+    runs.router,
+    sessions.router,
+    journal.router,
+)
