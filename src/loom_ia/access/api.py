@@ -183,6 +183,17 @@ class Loom:
         """The graphs by name, and what can be done with their runs beyond those of agents."""
         return HostGraphs(self._instance)
 
+    def absolute(self, path: str) -> Path:
+        """Give a path of the configuration, which is relative to its folder, from the root on."""
+        return self._host.loaded.path(path)
+
+    def is_irreversible(self, agent: str) -> bool:
+        """Whether an agent may do what cannot be undone, itself or through those that it calls.
+
+        Raises `UnknownAgent`.
+        """
+        return self._host.is_irreversible(agent)
+
     def register(self, name: str, obj: object) -> None:
         """Let the configuration refer to a Python object by `name`.
 

@@ -112,6 +112,15 @@ class Host:
             )
         return programs[name]
 
+    def is_irreversible(self, name: str, *, above: frozenset[str] = frozenset()) -> bool:
+        """Whether a run of an agent may do what cannot be undone, in it or below; a graph may."""
+        tools = self.agent(name).plan.tools.values()
+        if any(t.side_effects == "irreversible" or t.assesses or t.kind == "graph" for t in tools):
+            return True
+        called = next(agent.subagents for agent in self.config.agents if agent.name == name)
+        below = {reference.agent for reference in called} - above - {name}
+        return any(self.is_irreversible(each, above=above | {name}) for each in sorted(below))
+
     def model(self, name: str) -> ChatModel:
         """Give a model that a step of a graph calls; raises `CallerError` for an unknown one."""
         known = tuple(model.id for model in self.config.models)

@@ -59,7 +59,7 @@ class GraphTool:
         spec = ToolSpec(
             name=name,
             description=description,
-            input_schema=_schema(graph),
+            input_schema=input_schema(graph),
             kind="graph",
             side_effects=cast("SideEffects", side_effects),
             timeout=None,
@@ -144,7 +144,8 @@ def _output(state: Any) -> ToolOutput:
     return ToolOutput.of_text(storable_text(json.dumps(values, default=str, ensure_ascii=False)))
 
 
-def _schema(graph: GraphDefinition[Any]) -> JsonObject:
+def input_schema(graph: GraphDefinition[Any]) -> JsonObject:
+    """Give the JSON Schema of what a run of a graph begins with; any object without a class."""
     if graph.state is None:
         return {"type": "object"}
     from pydantic import TypeAdapter

@@ -23,7 +23,6 @@ CONFIG: Final = "loom.yaml"
 
 NOT_YET: Final = (
     "serve",
-    "mcp",
     "worker",
     "replay",
     "eval",
@@ -77,6 +76,7 @@ def commands() -> dict[str, str]:
         "sessions": _("list, read, export and delete conversations"),
         "cancel": _("stop a run for good"),
         "recover": _("go on with every run that nobody drives"),
+        "mcp": _("serve the agents over MCP, on the standard streams"),
         "completion": _("write what completes the command in a shell"),
     }
 

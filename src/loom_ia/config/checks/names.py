@@ -6,6 +6,7 @@ from typing import Final
 from loom_ia.config.places import Source
 from loom_ia.config.project import Project
 from loom_ia.core.errors import Problem
+from loom_ia.core.model.names import MCP_SERVICES
 
 RESERVED_AGENTS: Final = frozenset({"_compaction"})
 
@@ -24,6 +25,12 @@ def check_names(project: Project) -> Iterator[Problem]:
     for agent in named:
         if agent.spec.name in RESERVED_AGENTS:
             template = "the name {name} is reserved (choose another)"
+            yield agent.source.problem(("name",), template, name=agent.spec.name)
+        if agent.spec.name in MCP_SERVICES and agent.spec.expose.mcp:
+            template = (
+                "the name {name} is that of a tool of the MCP server (choose another, or set "
+                "expose.mcp to false)"
+            )
             yield agent.source.problem(("name",), template, name=agent.spec.name)
 
 
