@@ -172,24 +172,31 @@ class Connection:
             await asyncio.wait((owner,))
 
     async def check(self) -> None:
-        """Find out whether the server answers; raises `Lost` or `Refused`."""
+        """Find out whether the server answers; raises `Lost` or `Refused`.
+
+        In the newer protocol it tells of no change by itself: it is asked for its tools again.
+        """
         session = self._usable()
-        await self._asked(session.alive)
+        if session.is_modern:
+            self._listed = None
+            await self.tools()
+        else:
+            await self._asked(session.alive)
 
     async def tools(self) -> Listed:
         """Give what the server offers, asked again after a change and from time to time."""
         loop = asyncio.get_running_loop()
         async with self._listing:
             session = self._usable()
-            known, age = self._listed, loop.time() - self._listed_at
-            if known is not None and age < _LIST_AGE_S:
+            known = self._listed
+            if known is not None and loop.time() - self._listed_at < _LIST_AGE_S:
                 return known
             listed = Listed()
             self._listed, self._listed_at = listed, loop.time()  # a change from here on is seen
             try:
                 await self._read_all(session, listed)
             except BaseException:
-                self._listed = known
+                self._listed = None
                 raise
             return listed
 

@@ -141,10 +141,7 @@ class Session(ClientSession):
             return
 
     async def alive(self) -> None:
-        """Find out whether the server answers; raises what the SDK raises."""
-        if self.is_modern:
-            await self.send_discover(self.protocol_version or LATEST_MODERN_VERSION)
-            return
+        """Find out whether the server answers, in the older protocol; raises what the SDK does."""
         try:
             await self.send_request(types.PingRequest(), types.EmptyResult)
         except MCPError as error:  # it answered, and that is what was asked

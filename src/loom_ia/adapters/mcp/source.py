@@ -25,6 +25,7 @@ from loom_ia.core.model.mcp import McpServer
 from loom_ia.core.model.tooling import ToolSpec
 from loom_ia.core.ports.sources import McpAccess, OfferedTool, SourceContext
 
+_OTHERS: Final = "(others)"
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -122,6 +123,8 @@ class McpSource:
     ) -> tuple[tuple[OfferedTool, ...], Mapping[str, str]]:
         withheld = dict(listed.unusable)
         withheld |= await self._quarantined(listed, context)
+        if listed.is_cut:
+            withheld[_OTHERS] = "the server has more tools than are read of it"
         offered: list[OfferedTool] = []
         for name, definition in listed.definitions.items():
             if name in withheld:
