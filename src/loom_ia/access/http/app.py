@@ -16,6 +16,7 @@ from loom_ia.access.http import openapi, problems
 from loom_ia.access.http.access import Doorkeeper, Keys
 from loom_ia.access.http.queries import refuse_unknown
 from loom_ia.access.http.routes import ROUTERS
+from loom_ia.assembly.api_keys import key_ring
 
 PREFIX: Final = "/v1"
 
@@ -64,8 +65,4 @@ def create_app(loom: Loom, *, own: bool = False, keys: Keys | None = None) -> Fa
 
 
 def _keys(loom: Loom) -> Keys | None:
-    if not loom.config.security.api_keys:
-        return None
-    from loom_ia.tenancy.keys import KeyRing
-
-    return KeyRing(loom.config.security.api_keys)
+    return key_ring(loom.config) if loom.config.security.api_keys else None
