@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -23,8 +23,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from loom_ia.adapters.mcp.bounds import MESSAGE_BYTES, STDERR_CHARS, STDERR_LINES
-from loom_ia.core.errors import UnstorableValue
-from loom_ia.core.json import storable
+from loom_ia.core.json import MAX_DEPTH, storable_text
 
 _log = logging.getLogger("loom_ia.mcp")
 
@@ -39,6 +38,8 @@ _KILL: Final[signal.Signals] = getattr(signal, "SIGKILL", signal.SIGTERM)
 _INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
 """What a program sees of our variables; on Windows, also what nothing starts without."""
 _INHERITED_ON_WINDOWS: Final = ("APPDATA", "LOCALAPPDATA", "PATHEXT", "SYSTEMROOT", "TEMP", "TMP")
+
+_DEPTH: Final = 2 * MAX_DEPTH
 
 _FIRST_ID: Final = re.compile(
     rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\b'
@@ -188,12 +189,25 @@ def _message(line: bytes, name: str) -> SessionMessage | None:
     with contextlib.suppress(ValueError):
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     try:
-        document: Any = json.loads(line.decode("utf-8", "replace"))
-        document, _ = storable(document)
+        document = _mended(json.loads(line.decode("utf-8", "replace")), 0)
         return SessionMessage(jsonrpc_message_adapter.validate_python(document, by_name=False))
-    except (ValueError, RecursionError, UnstorableValue):
+    except (ValueError, RecursionError):
         _log.debug("[%s] wrote %d bytes that are no message", name, len(line))
         return _failed(line, "the answer is no JSON that can be kept")
+
+
+def _mended(value: Any, depth: int) -> Any:
+    """Give a document that the other reader takes: what is too deep for us stays too deep."""
+    if isinstance(value, str):
+        return storable_text(value)
+    if depth > _DEPTH:
+        return None
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return {storable_text(key): _mended(item, depth + 1) for key, item in items}
+    if isinstance(value, list):
+        return [_mended(item, depth + 1) for item in cast("list[Any]", value)]
+    return value
 
 
 def _failed(line: bytes, reason: str) -> SessionMessage | None:
