@@ -14,6 +14,7 @@ from fastapi import APIRouter, Depends, FastAPI
 from loom_ia.access.api import Loom
 from loom_ia.access.http import openapi, problems
 from loom_ia.access.http.access import Doorkeeper, Keys
+from loom_ia.access.http.mcp import McpRoute
 from loom_ia.access.http.queries import refuse_unknown
 from loom_ia.access.http.routes import ROUTERS
 from loom_ia.assembly.api_keys import key_ring
@@ -34,10 +35,11 @@ def create_app(loom: Loom, *, own: bool = False, keys: Keys | None = None) -> Fa
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         if own:
-            async with loom:
+            async with loom, mcp.serving():
                 yield
         else:
-            yield
+            async with mcp.serving():
+                yield
 
     app = FastAPI(
         title="Loom-IA",
@@ -51,14 +53,16 @@ def create_app(loom: Loom, *, own: bool = False, keys: Keys | None = None) -> Fa
         max_body_size=http.max_body_bytes,
     )
     prefix = f"{http.base_path}{PREFIX}"
-    app.state.doorkeeper = Doorkeeper(loom, keys or _keys(loom), prefix)
+    doorkeeper = app.state.doorkeeper = Doorkeeper(loom, keys or _keys(loom), prefix)
+    mcp = McpRoute(doorkeeper)
+    mcp.add_to(app)
     problems.add_handlers(app)
     app.add_middleware(problems.LastResort)
     v1 = APIRouter(prefix=prefix, dependencies=[Depends(refuse_unknown)])
     for router in ROUTERS:
         v1.include_router(router)
     app.include_router(v1)
-    openapi.describe(app, has_keys=app.state.doorkeeper.keys is not None)
+    openapi.describe(app, has_keys=doorkeeper.keys is not None)
     if docs:
         app.include_router(openapi.pages(http.base_path))
     return app
