@@ -89,18 +89,6 @@ def test_a_key_that_will_never_be_is_explained(folder: Folder, pattern: Pattern,
     assert problem.endswith(f"{shown(pattern, key)} — {EXPLAINED_KEYS[pattern][key]}")
 
 
-def test_a_tool_written_another_way_is_refused_once(folder: Folder) -> None:
-    """`mcp` instead of `python` is not available; that `python` is missing follows from it."""
-    folder.write(
-        "agents/devis.yaml",
-        "name: d\nmain: {model: HAIKU, system: s}\ntools: [{mcp: notes, include: [search]}]\n",
-    )
-    assert folder.problems() == [
-        "agents/devis.yaml:3: tools[0].include — not available in this version",
-        "agents/devis.yaml:3: tools[0].mcp — not available in this version",
-    ]
-
-
 @pytest.mark.parametrize("pattern", list(UNAVAILABLE_KEYS))
 def test_the_table_names_no_key_that_exists(pattern: Pattern) -> None:
     """A key that the classes have learnt has left the table."""

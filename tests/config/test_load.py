@@ -36,7 +36,7 @@ def test_b2_errors_of_two_agents_are_both_reported(folder: Folder) -> None:
         "agents/a.yaml:2: main.model — this key is required",
         "agents/a.yaml:2: main.modle — unknown key (did you mean model?)",
         "agents/b.yml:2: main.model — unknown model GROS (declared models: HAIKU)",
-        "agents/b.yml:3: foo — unknown key (known keys: name, description, main, max_iterations, timeout, approval, budget, output, judge, policies, stream_output, language, tools, roles, subagents, max_depth, state)",
+        "agents/b.yml:3: foo — unknown key (known keys: name, description, expose, main, max_iterations, timeout, approval, budget, output, judge, policies, stream_output, language, tools, roles, subagents, max_depth, state)",
         "agents/c.yaml:2: this is not valid YAML: while parsing a flow sequence: did not find expected ',' or ']'",
         "loom.yaml:6: language — must be one of 'en', 'fr', not \"es\"",
     ]

@@ -28,6 +28,7 @@ from loom_ia.core.model.policy import JudgeMode
 from loom_ia.core.ports.clock import Clock
 from loom_ia.core.ports.journal import Journal
 from loom_ia.core.ports.models import ModelClient
+from loom_ia.core.ports.sources import ToolSource
 from loom_ia.core.spans import span
 from loom_ia.core.state.run import RunState, Status
 from loom_ia.core.state.session import SessionState
@@ -60,8 +61,8 @@ class Loom:
     Use it with `async with`: entering resolves the whole configuration, leaving waits for what is
     under way (at most `execution.shutdown_timeout` seconds) and closes the journal.
 
-    `store` replaces the journal of the configuration, `models` the clients of some model ids, and
-    `clock` the system's time.
+    `store` replaces the journal of the configuration, `models` the clients of some model ids,
+    `sources` the MCP servers and the sources of tools of some names, and `clock` the system's time.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Loom:
         store: Journal | None = None,
         models: Mapping[str, ModelClient] | None = None,
         clock: Clock | None = None,
+        sources: Mapping[str, ToolSource] | None = None,
     ) -> None:
         from loom_ia.assembly.host import Host
         from loom_ia.assembly.models import price_list
@@ -81,7 +83,7 @@ class Loom:
         else:
             durable = store.durable if store is not None else None
             loaded = prepare_config(config, durable=durable, prices=price_list())
-        self._host = Host(loaded, store=store, models=models)
+        self._host = Host(loaded, store=store, models=models, sources=sources)
         settings = loaded.config.execution
         self._instance = Instance(
             journal=self._host.journal,
@@ -114,6 +116,7 @@ class Loom:
         models: Mapping[str, ModelClient] | None = None,
         clock: Clock | None = None,
         references: bool = False,
+        sources: Mapping[str, ToolSource] | None = None,
     ) -> Self:
         """Load `loom.yaml`; raises `ConfigError` with everything that is wrong in its files.
 
@@ -131,7 +134,7 @@ class Loom:
             references=references,
             prices=price_list(),
         )
-        return cls(loaded, store=store, models=models, clock=clock)
+        return cls(loaded, store=store, models=models, clock=clock, sources=sources)
 
     async def __aenter__(self) -> Self:
         self._instance.require_open()

@@ -9,6 +9,7 @@ from loom_ia.agents.checks import (
     Repair,
     When,
 )
+from loom_ia.agents.overrides import ToolOverrides
 from loom_ia.agents.session_state import StateKeySpec, StateSourceSpec
 from loom_ia.agents.spec import (
     DEFAULT_MAX_ITERATIONS,
@@ -16,13 +17,19 @@ from loom_ia.agents.spec import (
     ApprovalSpec,
     Budgets,
     Expose,
-    GraphTool,
     LlmSettings,
     MainRole,
-    PythonTool,
     RoleSpec,
     Speaker,
     SubagentRef,
+)
+from loom_ia.agents.tools import (
+    AnyTool,
+    GraphTool,
+    McpTool,
+    PythonTool,
+    SourcedTools,
+    SourceTool,
     ToolReference,
 )
 from loom_ia.core.model.context import LastTurns, ToolResults
@@ -30,6 +37,7 @@ from loom_ia.core.model.context import LastTurns, ToolResults
 __all__ = [
     "DEFAULT_MAX_ITERATIONS",
     "AgentSpec",
+    "AnyTool",
     "ApprovalSpec",
     "Budgets",
     "Contract",
@@ -41,14 +49,18 @@ __all__ = [
     "LastTurns",
     "LlmSettings",
     "MainRole",
+    "McpTool",
     "PolicyReference",
     "PythonTool",
     "Repair",
     "RoleSpec",
+    "SourceTool",
+    "SourcedTools",
     "Speaker",
     "StateKeySpec",
     "StateSourceSpec",
     "SubagentRef",
+    "ToolOverrides",
     "ToolReference",
     "ToolResults",
     "When",

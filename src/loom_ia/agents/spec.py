@@ -4,20 +4,20 @@ Law. These are values: they name models, prompts and tools, and hold none of the
 stands for is checked in `loom_ia.config`, with all the rest that the configuration declares.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, cast
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
-from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from loom_ia.agents.checks import Contract, Grounded, JudgeSpec, PolicyReference
+from loom_ia.agents.checks import Contract, JudgeSpec, PolicyReference
 from loom_ia.agents.context import ContextSpecs
 from loom_ia.agents.session_state import StateKeySpec
+from loom_ia.agents.tools import ToolSpecs
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.budget import Budget, BudgetAction, SessionBudget
 from loom_ia.core.model.session_state import STATE_KEY
-from loom_ia.core.model.tooling import ApprovalMode, OnUnknown, SideEffects
 from loom_ia.core.prompts import Language
 
 OnExpiry: TypeAlias = Literal["deny", "fail"]
@@ -25,7 +25,6 @@ MainContext: TypeAlias = Literal["session_state"]
 StateKeyName: TypeAlias = Annotated[str, Field(pattern=STATE_KEY)]
 
 DEFAULT_MAX_ITERATIONS: Final = 10
-_OVERRIDES: Final = "Overrides what the tool declares."
 
 
 _ONE_PROMPT: Final[JsonObject] = {
@@ -134,102 +133,6 @@ class Budgets(_Spec):
             session=self.session.over(general.session),
             on_exceed=self.on_exceed or general.on_exceed,
         )
-
-
-class ToolReference(_Spec):
-    """A tool that an agent may call: what all kinds of references have.
-
-    `KEY` is the key that tells the kind; its value, `target`, names the tool. The fields that a
-    kind has besides replace what the tool itself declares; None keeps it.
-    """
-
-    KEY: ClassVar[str]
-    TAG: ClassVar[str]
-
-    @property
-    def target(self) -> str:
-        """What the tool is found by."""
-        return str(getattr(self, self.KEY))
-
-    @property
-    def overrides(self) -> dict[str, Any]:
-        """The declarations that this reference replaces, by the names of `ToolSpec`."""
-        return self.model_dump(exclude={self.KEY, "output", "grounded"}, exclude_none=True)
-
-
-class PythonTool(ToolReference):
-    """A reference to a tool written in Python: a registered name, or `module:attribute`.
-
-    Each other field replaces what the tool itself declares; None keeps it.
-    """
-
-    KEY = "python"
-    TAG = "(python)"
-
-    python: str = Field(
-        min_length=1,
-        description=(
-            "The name of a tool of the `imports`, a registered name, or `module:attribute`."
-        ),
-    )
-    timeout: float | None = Field(default=None, gt=0, description=_OVERRIDES)
-    side_effects: SideEffects | None = Field(default=None, description=_OVERRIDES)
-    approval: ApprovalMode | None = Field(default=None, description=_OVERRIDES)
-    idempotent: bool | None = Field(default=None, description=_OVERRIDES)
-    on_unknown: OnUnknown | None = Field(default=None, description=_OVERRIDES)
-    offload_over: int | None = Field(default=None, gt=0, description=_OVERRIDES)
-    output: Contract | None = Field(
-        default=None, description="What it must give; else the model reads why it was refused."
-    )
-    grounded: bool | Grounded | None = Field(
-        default=None,
-        description=(
-            "Refuse a call whose arguments hold amounts, dates, references… that no source holds."
-        ),
-    )
-
-
-class GraphTool(ToolReference):
-    """A graph that the agent may call: its arguments are the input of a run below the agent's.
-
-    Each other field replaces what is known of the graph; None keeps it.
-    """
-
-    KEY = "graph"
-    TAG = "(graph)"
-
-    graph: str = Field(
-        min_length=1,
-        description=(
-            "The name of a graph of `graphs_dir` or of the `imports`, a registered name, or "
-            "`module:attribute`."
-        ),
-    )
-    name: str | None = Field(
-        default=None,
-        pattern=r"^[A-Za-z0-9_-]{1,64}$",
-        description="The name under which the model calls it; that of the graph without it.",
-    )
-    description: str | None = Field(
-        default=None, description="What the model reads of it; that of the graph without it."
-    )
-    side_effects: SideEffects | None = Field(default=None, description=_OVERRIDES)
-    approval: ApprovalMode | None = Field(default=None, description=_OVERRIDES)
-
-
-def _kind_of_tool(value: Any) -> str:
-    if isinstance(value, ToolReference):
-        return value.TAG
-    if isinstance(value, Mapping) and GraphTool.KEY in cast("Mapping[str, Any]", value):
-        return GraphTool.TAG
-    return PythonTool.TAG
-
-
-AnyTool: TypeAlias = PythonTool | GraphTool
-ToolSpecs: TypeAlias = Annotated[
-    Annotated[PythonTool, Tag(PythonTool.TAG)] | Annotated[GraphTool, Tag(GraphTool.TAG)],
-    Discriminator(_kind_of_tool),
-]
 
 
 class RoleSpec(Speaker):

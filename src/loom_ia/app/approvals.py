@@ -28,6 +28,7 @@ from loom_ia.engine.log import SessionLog
 from loom_ia.engine.perform.approver import check_edited, decided_answer
 from loom_ia.engine.perform.children import program_of
 from loom_ia.engine.program import Program
+from loom_ia.engine.sources import asking_for, equipped
 
 
 @final
@@ -169,14 +170,33 @@ async def _check(instance: Instance, log: SessionLog, asking: Asking, given: _Gi
         given.stored = answer_of(given.answer, asking, program)
     elif given.arguments is not None:
         if isinstance(program, Program):
-            call = asking.call
-            given.edited = await check_edited(call.name, given.arguments, call.call_id, program)
+            given.edited = await _edited(instance, asking, given.arguments, program)
         elif asking.kind == "approve":
             given.edited = given.arguments
         else:
             raise DecisionRefused(
                 "{call_id} shows no arguments that could be changed", call_id=asking.id
             )
+
+
+async def _edited(
+    instance: Instance, asking: Asking, arguments: JsonObject, program: Program
+) -> JsonObject:
+    """Check edited arguments, by the tool of a source if that is what is called."""
+    call = asking.call
+    if call.name in program.tools or not program.sources:
+        return await check_edited(call.name, arguments, call.call_id, program)
+    asked = asking_for(asking.run, program)
+    async with equipped(program, asked, instance.strays) as equipment:
+        reason = equipment.reason(call.name)
+        if call.name not in equipment.program.tools and reason:
+            raise DecisionRefused(
+                "the edited arguments of {call_id} cannot be checked, so that nothing was decided: "
+                "{source} (try again, or decide without editing them)",
+                call_id=call.call_id,
+                source=reason,
+            )
+        return await check_edited(call.name, arguments, call.call_id, equipment.program)
 
 
 async def _decide(

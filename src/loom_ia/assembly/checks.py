@@ -5,15 +5,19 @@ from typing import TypeAlias, cast
 
 from loom_ia.agents import (
     AgentSpec,
+    AnyTool,
     Contract,
     Grounded,
     JudgeSpec,
+    McpTool,
     PolicyReference,
     PythonTool,
     RoleSpec,
+    SourcedTools,
 )
 from loom_ia.config.document import KeyPath
 from loom_ia.config.load import LoadedConfig
+from loom_ia.config.tool_kinds import said_of_tools
 from loom_ia.core.json import JsonObject, digest
 from loom_ia.core.model.models import ModelSpec
 from loom_ia.core.plan import ModelFacts
@@ -120,7 +124,7 @@ def _ground(said: bool | Grounded | None, written: frozenset[str]) -> Ground | N
 
 
 def _grounds(agent: AgentSpec, tools: Mapping[str, Tool]) -> Iterator[tuple[str, Ground]]:
-    for reference, name in zip(agent.tools, tools, strict=False):
+    for reference, name in zip(known_tools(agent), tools, strict=False):
         if isinstance(reference, PythonTool):
             ground = _ground(reference.grounded, written(agent, tools))
             if ground is not None:
@@ -137,11 +141,37 @@ def written(agent: AgentSpec, tools: Mapping[str, Tool]) -> frozenset[str]:
 def _tool_contracts(
     loaded: LoadedConfig, agent: AgentSpec, tools: Mapping[str, Tool]
 ) -> Iterator[tuple[str, contract.Contract]]:
-    names = list(tools)
+    names = iter(tools)
     for position, reference in enumerate(agent.tools):
+        if isinstance(reference, SourcedTools):
+            yield from _sourced_contracts(loaded, agent, position, reference)
+            continue
+        name = next(names)
         if isinstance(reference, PythonTool) and reference.output is not None:
             path: KeyPath = ("tools", position, "output")
-            yield names[position], contract_of(loaded, agent.name, path, reference.output)
+            yield name, contract_of(loaded, agent.name, path, reference.output)
+
+
+def _sourced_contracts(
+    loaded: LoadedConfig, agent: AgentSpec, position: int, reference: SourcedTools
+) -> Iterator[tuple[str, contract.Contract]]:
+    """Give the contracts of tools that are not known yet: their names are."""
+    config = loaded.config
+    section = "mcp_servers" if isinstance(reference, McpTool) else "tool_sources"
+    places = [source.name for source in getattr(config, section)]
+    for own, over in said_of_tools(config, reference).items():
+        if over.output is None:
+            continue
+        where, path = agent.name, ("tools", position, "tools", own, "output")
+        if own not in reference.tools or reference.tools[own].output is None:
+            rank = places.index(reference.target)
+            where, path = "", (section, rank, "tools", own, "output")
+        yield reference.named(own), contract_of(loaded, where, path, over.output)
+
+
+def known_tools(agent: AgentSpec) -> tuple[AnyTool, ...]:
+    """Give the references of an agent to tools that are known before a run is driven."""
+    return tuple(tool for tool in agent.tools if not isinstance(tool, SourcedTools))
 
 
 def judge_stage(

@@ -2,25 +2,38 @@
 
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal, cast
 
-from loom_ia.agents import AgentSpec, GraphTool, PythonTool, RoleSpec, Speaker, SubagentRef
+from loom_ia.agents import (
+    AgentSpec,
+    GraphTool,
+    PythonTool,
+    RoleSpec,
+    SourcedTools,
+    Speaker,
+    SubagentRef,
+)
 from loom_ia.assembly.backends import factory
 from loom_ia.assembly.checks import checks_digest, role_stages, stages_of
 from loom_ia.assembly.graphs import Graphs
 from loom_ia.assembly.models import Models
 from loom_ia.assembly.session_state import state_rules
+from loom_ia.assembly.sources import Sources
 from loom_ia.assembly.tools import configured, graph_tool
 from loom_ia.config.document import KeyPath
 from loom_ia.config.load import LoadedConfig, spoken_by
 from loom_ia.config.root import LoomConfig
+from loom_ia.config.tool_kinds import may_come_from_source
 from loom_ia.core.errors import CallerError, ConfigError, Problem, UnknownAgent
 from loom_ia.core.model.budget import Budget
+from loom_ia.core.model.naming import prefix_of
 from loom_ia.core.plan import AgentPlan, ModelFacts, agent_plan
 from loom_ia.core.ports.artifacts import ArtifactStore
 from loom_ia.core.ports.idempotency import IdempotencyStore
 from loom_ia.core.ports.journal import Journal
 from loom_ia.core.ports.models import ModelClient
+from loom_ia.core.ports.sources import ToolSource
 from loom_ia.core.ports.tools import Tool
 from loom_ia.core.template import Template
 from loom_ia.engine.breaker import Circuits
@@ -39,7 +52,8 @@ _log = logging.getLogger("loom_ia.assembly")
 class Host:
     """Makes the parts of an instance, each once, when it is first needed.
 
-    `models` replaces the clients of some model ids; `store` the journal.
+    `models` replaces the clients of some model ids, `sources` the MCP servers and the sources of
+    tools of some names; `store` the journal.
     """
 
     def __init__(
@@ -48,6 +62,7 @@ class Host:
         *,
         store: Journal | None = None,
         models: Mapping[str, ModelClient] | None = None,
+        sources: Mapping[str, ToolSource] | None = None,
     ) -> None:
         self.loaded = loaded
         self._programs: dict[str, Program] | None = None
@@ -57,6 +72,7 @@ class Host:
         self.artifacts = self._open_artifacts()
         self.idempotency = self._open_idempotency()
         self.models = Models(loaded, dict(models or {}), self.artifacts)
+        self.sources = Sources(loaded, dict(sources or {}))
         self._circuits = Circuits()
         self._told_unpriced: set[str] = set()
         self.store = JournalStore(self.journal, name="the journal")
@@ -78,7 +94,7 @@ class Host:
             speakers = (who for agent in self.config.agents for who in (agent.main, *agent.roles))
             judges = (judge for agent in self.config.agents for _, judge, _ in agent.judges)
             used = (model for speaker in (*speakers, *judges) for model in speaker.chain)
-            problems = list(self.models.make(frozenset(used)))
+            problems = [*self.models.make(frozenset(used)), *self.sources.make()]
             graphs = Graphs(self.loaded)
             known = graphs.all()
             programs: dict[str, Program] = {}
@@ -169,6 +185,7 @@ class Host:
 
     async def close(self) -> None:
         """Let go of what was made here, the journal aside."""
+        await self.sources.close()
         await self.models.close()
         if self.idempotency is not None:
             await self.idempotency.close()
@@ -207,10 +224,16 @@ class Host:
     ) -> tuple[dict[str, Tool], list[Problem]]:
         tools: dict[str, Tool] = {}
         problems: list[Problem] = []
+        prefixes = {tool.prefix for tool in agent.tools if isinstance(tool, SourcedTools)}
         for index, reference in enumerate(agent.tools):
+            if isinstance(reference, SourcedTools):
+                continue  # its tools are known once a run is driven
             path = ("agents", position, "tools", index, reference.KEY)
             tool = self._tool(reference, graphs)
             name = tool.spec.name
+            if prefix_of(name) in prefixes:
+                template = "{name} begins like the tools of a source (give that one an alias)"
+                problems.append(self.loaded.problem(path, template, name=name))
             if name == ARTIFACT_READ:
                 template = "the name {name} is taken by the tool that reads large results"
                 problems.append(self.loaded.problem(path, template, name=name))
@@ -250,7 +273,7 @@ class Host:
         """Refuse a key of the state that is written by a tool which the agent has not."""
         for name, key in agent.state.items():
             for rank, source in enumerate(key.sources):
-                if source.tool not in tools:
+                if source.tool not in tools and not may_come_from_source(agent, source.tool):
                     path = ("agents", position, "state", name, "from", rank, "tool")
                     template = "the agent has no tool {tool} (its tools: {known})"
                     known = ", ".join(tools) or "none"
@@ -274,7 +297,8 @@ class Host:
         tools = {**tools, **below, **roles}
         stages = stages_of(self.loaded, agent, tools, self.models.__getitem__)
         plan = self._plan(agent, tools, reader, stages)
-        return self._bound(plan, {**tools, ARTIFACT_READ: reader}, stages)
+        program = self._bound(plan, {**tools, ARTIFACT_READ: reader}, stages)
+        return replace(program, sources=self.sources.bindings(agent))
 
     def _subagent(self, agent: AgentSpec, reference: SubagentRef) -> SubagentTool:
         """Give the tool by which an agent calls another one."""

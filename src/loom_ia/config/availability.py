@@ -33,7 +33,6 @@ UNAVAILABLE_KEYS: Final[Mapping[Pattern, frozenset[str]]] = MappingProxyType(
         (*AGENT, "approval"): _keys("scope"),
         ("budgets",): _keys("tenant"),
         (*AGENT, "budget"): _keys("tenant"),
-        _TOOL: _keys("mcp source alias include exclude required tools description"),
     }
 )
 
@@ -50,11 +49,6 @@ EXPLAINED_KEYS: Final[Mapping[Pattern, Mapping[str, str]]] = MappingProxyType(
         ("telemetry",): {"bus": "the bus is declared under storage.bus, not here"},
         _TOOL: {"judge": "a tool has no judge: judges review roles and final answers"},
     }
-)
-
-# In these items, a key of the list on the right is another way of writing the key on the left.
-ALTERNATIVES: Final[Mapping[Pattern, tuple[str, frozenset[str]]]] = MappingProxyType(
-    {_TOOL: ("python", frozenset({"mcp", "source"}))}
 )
 
 

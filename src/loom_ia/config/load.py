@@ -31,7 +31,7 @@ from loom_ia.config.project import Project, WrittenAgent, WrittenGraph
 from loom_ia.config.prompts import read_prompts
 from loom_ia.config.references import References
 from loom_ia.config.root import LoomConfig
-from loom_ia.config.schemas import read_schemas
+from loom_ia.config.schemas import IN_ROOT, read_schemas
 from loom_ia.config.validation import Validated, not_a_mapping, validate
 from loom_ia.core.errors import ConfigError, Problem
 from loom_ia.core.json import JsonObject
@@ -67,10 +67,10 @@ class LoadedConfig:
     """A sound configuration, and what was learnt while it was loaded.
 
     `prompts` gives system prompts, by the name of the agent, or `agent/role` for one of its roles;
-    so does `schemas` for the shapes of answers. `references` turns the names of Python objects into
-    objects; its modules are imported when it is first asked. `environ` is where secrets are, None
-    for the process's own. `overrides` are what the profile changed. `warnings` are what another
-    profile would refuse.
+    so does `schemas` for the shapes of answers, those of the root under an empty name. `references`
+    turns the names of Python objects into objects; its modules are imported when it is first asked.
+    `environ` is where secrets are, None for the process's own. `overrides` are what the profile
+    changed. `warnings` are what another profile would refuse.
     """
 
     config: LoomConfig
@@ -285,7 +285,7 @@ def _prepare(
         ),
         broken=broken,
         prompts=read_prompts(written.agents, written.base_dir, prompts_dir, written.show),
-        schemas=read_schemas(written.agents, written.base_dir, written.show),
+        schemas=read_schemas(written.agents, root, written.source, written.base_dir, written.show),
     )
     for check in CHECKS:
         problems += check(project)
@@ -321,7 +321,7 @@ def _prepare(
         project=project,
         durable=durable,
         schemas={
-            (specs[position].name, path): answer.schema
+            (specs[position].name if position != IN_ROOT else "", path): answer.schema
             for (position, path), answer in project.schemas.items()
             if answer.schema is not None
         },

@@ -7,13 +7,18 @@ schema here, once: whoever takes it afterwards need not.
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
-from loom_ia.agents import AgentSpec, Contract, PythonTool
+from loom_ia.agents import AgentSpec, Contract, PythonTool, SourcedTools
 from loom_ia.config.document import KeyPath, read_document
 from loom_ia.config.files import read_bytes
-from loom_ia.config.places import Show, reason
+from loom_ia.config.places import Show, Source, reason
 from loom_ia.config.project import AnswerSchema, WrittenAgent
+from loom_ia.config.root import LoomConfig
 from loom_ia.core.json import JsonObject
+
+IN_ROOT: Final = -1
+"""Stands for the position of an agent, for what is written in the root."""
 
 
 def contracts_of(spec: AgentSpec) -> Iterator[tuple[KeyPath, Contract]]:
@@ -26,36 +31,52 @@ def contracts_of(spec: AgentSpec) -> Iterator[tuple[KeyPath, Contract]]:
     for position, tool in enumerate(spec.tools):
         if isinstance(tool, PythonTool) and tool.output is not None:
             yield ("tools", position, "output"), tool.output
+        if isinstance(tool, SourcedTools):
+            for own, over in tool.tools.items():
+                if over.output is not None:
+                    yield ("tools", position, "tools", own, "output"), over.output
+
+
+def contracts_in(root: LoomConfig) -> Iterator[tuple[KeyPath, Contract]]:
+    """Give the contracts of the tools of servers and sources, each with its place."""
+    for section in ("mcp_servers", "tool_sources"):
+        for position, source in enumerate(getattr(root, section)):
+            for own, over in source.tools.items():
+                if over.output is not None:
+                    yield (section, position, "tools", own, "output"), over.output
 
 
 def read_schemas(
-    agents: Sequence[WrittenAgent], base_dir: Path, show: Show
+    agents: Sequence[WrittenAgent], root: LoomConfig, source: Source, base_dir: Path, show: Show
 ) -> dict[tuple[int, KeyPath], AnswerSchema]:
-    """Read the schema of each contract that has one, by the position of its agent and its place."""
+    """Read the schema of each contract that has one, by the position of its agent and its place.
+
+    Those of the root have the position `IN_ROOT`.
+    """
     schemas: dict[tuple[int, KeyPath], AnswerSchema] = {}
-    for position, agent in enumerate(agents):
-        for path, contract in contracts_of(agent.spec):
-            if path[0] in agent.broken:
-                continue
-            if contract.json_schema is not None:
-                found = _checked(agent, (*path, "schema"), contract.json_schema)
-            elif contract.schema_file is not None:
-                found = _read(agent, base_dir, (*path, "schema_file"), contract.schema_file, show)
-            else:
-                continue
-            schemas[position, path] = found
+    written = [
+        (position, agent.source, path, contract)
+        for position, agent in enumerate(agents)
+        for path, contract in contracts_of(agent.spec)
+        if path[0] not in agent.broken
+    ]
+    written += [(IN_ROOT, source, path, contract) for path, contract in contracts_in(root)]
+    for position, at, path, contract in written:
+        if contract.json_schema is not None:
+            found = _checked(at, (*path, "schema"), contract.json_schema)
+        elif contract.schema_file is not None:
+            found = _read(at, base_dir, (*path, "schema_file"), contract.schema_file, show)
+        else:
+            continue
+        schemas[position, path] = found
     return schemas
 
 
-def _read(
-    agent: WrittenAgent, base_dir: Path, place: KeyPath, name: str, show: Show
-) -> AnswerSchema:
+def _read(source: Source, base_dir: Path, place: KeyPath, name: str, show: Show) -> AnswerSchema:
     path = Path(os.path.normpath(base_dir / name))
 
     def refused(template: str, **params: object) -> AnswerSchema:
-        return AnswerSchema(
-            problems=(agent.source.problem(place, template, file=show(path), **params),)
-        )
+        return AnswerSchema(problems=(source.problem(place, template, file=show(path), **params),))
 
     if not path.is_relative_to(os.path.normpath(base_dir)):
         return refused("{file} is outside the folder of the configuration (move it inside)")
@@ -68,10 +89,10 @@ def _read(
     document = read_document(data, show(path))
     if document.problems:
         return AnswerSchema(problems=document.problems)
-    return _checked(agent, place, document.value)
+    return _checked(source, place, document.value)
 
 
-def _checked(agent: WrittenAgent, place: KeyPath, schema: JsonObject) -> AnswerSchema:
+def _checked(source: Source, place: KeyPath, schema: JsonObject) -> AnswerSchema:
     from jsonschema import Draft202012Validator, SchemaError
 
     try:
@@ -79,9 +100,9 @@ def _checked(agent: WrittenAgent, place: KeyPath, schema: JsonObject) -> AnswerS
     except SchemaError as error:
         where = error.json_path.removeprefix("$").removeprefix(".") or "$"
         template = "this is not a JSON Schema: {where}: {problem}"
-        problem = agent.source.problem(place, template, where=where, problem=error.message)
+        problem = source.problem(place, template, where=where, problem=error.message)
         return AnswerSchema(problems=(problem,))
     if place[0] == "output" and schema.get("type") != "object":
         template = "the schema of an answer must be of type object"
-        return AnswerSchema(problems=(agent.source.problem(place, template),))
+        return AnswerSchema(problems=(source.problem(place, template),))
     return AnswerSchema(schema)

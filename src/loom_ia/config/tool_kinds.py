@@ -1,20 +1,30 @@
 """What each kind of reference to a tool stands for: the one place that tells the kinds apart.
 
-To add a kind, write its class in `agents/spec.py`, and its case in each function here. What needs
+To add a kind, write its class in `agents/tools.py`, and its case in each function here. What needs
 the user's modules says so: it imports them.
 """
 
 from collections.abc import Iterator
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
-from loom_ia.agents import GraphTool, PythonTool
+from loom_ia.agents import (
+    AgentSpec,
+    AnyTool,
+    GraphTool,
+    McpTool,
+    PythonTool,
+    SourcedTools,
+    SourceTool,
+    ToolOverrides,
+)
 from loom_ia.config.project import Project, WrittenAgent
 from loom_ia.config.references import faults_of, is_graph, is_tool
+from loom_ia.config.root import LoomConfig
+from loom_ia.config.sources import McpServerSpec, ToolSourceSpec
 from loom_ia.core.errors import ConfigError, Problem
+from loom_ia.core.model.naming import prefix_of
 from loom_ia.core.model.tooling import ToolSpec
 from loom_ia.graph.spec import AgentStep, GraphSpec, GraphStep, HumanStep
-
-AnyTool: TypeAlias = PythonTool | GraphTool
 
 
 def declared(project: Project, reference: AnyTool) -> ToolSpec | None:
@@ -26,10 +36,49 @@ def declared(project: Project, reference: AnyTool) -> ToolSpec | None:
             except ConfigError:
                 return None  # told by the check of references
             return value.spec if is_tool(value) else None
-        case GraphTool():
+        case GraphTool() | McpTool() | SourceTool():
             return None
         case _:
             assert_never(reference)
+
+
+def source_of(root: LoomConfig, reference: SourcedTools) -> McpServerSpec | ToolSourceSpec | None:
+    """Find what a reference to a server or to a source names; None when nothing has that name."""
+    known = root.mcp_servers if isinstance(reference, McpTool) else root.tool_sources
+    return next((source for source in known if source.name == reference.target), None)
+
+
+def said_of_tools(root: LoomConfig, reference: SourcedTools) -> dict[str, ToolOverrides]:
+    """Give what the configuration says of the tools of a source, by the source's own names.
+
+    The agent has the last word, key by key.
+    """
+    source = source_of(root, reference)
+    said = dict(source.tools) if source is not None else {}
+    for own, over in reference.tools.items():
+        general = said.get(own, ToolOverrides())
+        changes = {key: value for key, value in over if value is not None}
+        said[own] = general.model_copy(update=changes)
+    return {own: over for own, over in said.items() if reference.takes(own)}
+
+
+def always_asked(root: LoomConfig, reference: AnyTool) -> tuple[str, ...]:
+    """Give the tools of a reference whose calls always wait for a human, as it is written."""
+    if not isinstance(reference, SourcedTools):
+        return (reference.target,) if reference.approval == "always" else ()
+    said = said_of_tools(root, reference)
+    return tuple(reference.named(own) for own, over in said.items() if over.approval == "always")
+
+
+def may_come_from_source(agent: AgentSpec, name: str) -> bool:
+    """Whether a name may be that of a tool which is not known before its source is asked for."""
+    for reference in agent.tools:
+        if not isinstance(reference, SourcedTools) or prefix_of(name) != reference.prefix:
+            continue
+        if reference.include is not None:
+            return name in map(reference.named, reference.include)
+        return name not in map(reference.named, reference.exclude or ())
+    return False
 
 
 def names_of_tools(project: Project, agent: WrittenAgent) -> tuple[str, ...] | None:
@@ -42,6 +91,8 @@ def names_of_tools(project: Project, agent: WrittenAgent) -> tuple[str, ...] | N
                 if spec is None:
                     return None
                 names.append(spec.name)
+            case McpTool() | SourceTool():
+                continue  # known once they are asked for: see `may_come_from_source`
             case GraphTool():
                 if (name := _name_of_graph(project, reference)) is None:
                     return None
@@ -79,6 +130,8 @@ def may_wait(project: Project, reference: AnyTool, *, resolved: bool) -> bool:
         case GraphTool():
             written = project.graph(reference.graph)
             return written is not None and graph_may_wait(project, written.spec)
+        case McpTool() | SourceTool():
+            return False  # what they declare is known later
         case _:
             assert_never(reference)
 
@@ -99,7 +152,8 @@ def graph_may_wait(
                 return True
         if isinstance(step, AgentStep):
             agents = (a for a in project.agents if a.spec.name == step.agent)
-            if any(tool.approval == "always" for agent in agents for tool in agent.spec.tools):
+            tools = (tool for agent in agents for tool in agent.spec.tools)
+            if any(always_asked(project.root, tool) for tool in tools):
                 return True
     return False
 
@@ -109,6 +163,8 @@ def unresolved(
 ) -> Iterator[Problem]:
     """Say what keeps a reference from standing for a tool; `told` was said of modules already."""
     reference = agent.spec.tools[position]
+    if isinstance(reference, SourcedTools):
+        return  # told by the check of sources
     path = ("tools", position, reference.KEY)
     match reference:
         case GraphTool() if project.graph(reference.graph) is not None:

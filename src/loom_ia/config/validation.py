@@ -19,7 +19,6 @@ from pydantic_core import ErrorDetails
 
 from loom_ia.config.availability import (
     AGENT,
-    ALTERNATIVES,
     EXPLAINED_KEYS,
     UNAVAILABLE_KEYS,
     UNAVAILABLE_VALUES,
@@ -97,7 +96,7 @@ def validate(
         return Validated(_build(model, value))
     except ValidationError as error:
         errors = error.errors(include_url=False)
-    problems = tuple(_problems(model, errors, value, source, base))
+    problems = tuple(_problems(model, errors, source, base))
     kept = deepcopy(value)
     for error in errors:
         if error["type"] == "extra_forbidden":
@@ -146,26 +145,17 @@ def _at(value: JsonValue, path: Sequence[str | int]) -> JsonValue:
 def _problems(
     model: type[BaseModel],
     errors: Sequence[ErrorDetails],
-    value: dict[str, JsonValue],
     source: Source,
     base: Pattern,
 ) -> Iterator[Problem]:
     for error in errors:
         path = _untagged(error["loc"])
         pattern = (*base, *pattern_of(path))
-        if error["type"] == "missing" and _written_otherwise(value, path, pattern):
-            continue
         if error["type"] == "extra_forbidden":
             template, params = _extra_key(model, error["loc"], pattern)
         else:
             template, params = _wrong_value(error, pattern)
         yield source.problem(path, template, **params)
-
-
-def _written_otherwise(value: dict[str, JsonValue], path: KeyPath, pattern: Pattern) -> bool:
-    key, others = ALTERNATIVES.get(pattern[:-1], ("", frozenset[str]()))
-    item = _at(value, path[:-1])
-    return path[-1] == key and isinstance(item, dict) and not others.isdisjoint(item)
 
 
 def _extra_key(
@@ -213,7 +203,7 @@ def _has_free_keys(annotation: Any) -> bool:
     """Whether it is a mapping whose keys are anybody's, or may be one."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return False
-    return get_origin(annotation) is dict
+    return get_origin(annotation) in (dict, Mapping)
 
 
 def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:

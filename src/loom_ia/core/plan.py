@@ -6,7 +6,7 @@ No live object stands here.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from loom_ia.core.json import JsonObject, JsonValue, digest
 from loom_ia.core.model.budget import Budget, BudgetAction
@@ -174,6 +174,8 @@ class AgentPlan:
     the points where policies look, and the tools whose calls they look at, None for all.
     `part_digests` identify the parts of a request that the agent decides.
 
+    `unreachable` has the prefixes of the tools whose sources cannot be reached now.
+
     Agents below are offered while fewer than `max_depth` agents are above.
     """
 
@@ -200,6 +202,13 @@ class AgentPlan:
         default_factory=dict[PolicyPoint, "frozenset[str] | None"]
     )
     stream_output: StreamOutput | None = None
+    unreachable: frozenset[str] = frozenset()
+    _equipped: "dict[tuple[str, frozenset[str]], AgentPlan]" = field(
+        default_factory=dict[tuple[str, frozenset[str]], "AgentPlan"],
+        init=False,
+        compare=False,
+        repr=False,
+    )
     _shapes: "dict[RunShape, AgentPlan]" = field(
         default_factory=dict["RunShape", "AgentPlan"], init=False, compare=False, repr=False
     )
@@ -244,6 +253,32 @@ class AgentPlan:
         """Give what is known of a model of the chain; of the one that leads for any other."""
         return next((facts for facts in self.chain if facts.id == model), self.chain[0])
 
+    def with_tools(
+        self, tools: Iterable[ToolSpec], key: str, unreachable: frozenset[str] = frozenset()
+    ) -> "AgentPlan":
+        """Give the plan of a run that is offered `tools` besides, which `key` identifies.
+
+        They come after its own, so that the beginning of its requests stays the same.
+        """
+        at = (key, unreachable)
+        if at not in self._equipped:
+            if len(self._equipped) >= _MOST_EQUIPPED:
+                self._equipped.clear()
+            self._equipped[at] = self._with_tools(tools, unreachable)
+        return self._equipped[at]
+
+    def _with_tools(self, tools: Iterable[ToolSpec], unreachable: frozenset[str]) -> "AgentPlan":
+        every = {**self.tools, **{tool.name: tool for tool in tools}}
+        parts = {**self.part_digests, "tools": tools_digest(every.values())}
+        declared = digest([tool.model_dump(mode="json") for tool in every.values()])
+        return replace(
+            self,
+            tools=MappingProxyType(every),
+            unreachable=unreachable,
+            part_digests=MappingProxyType(parts),
+            digest=digest([self.digest, declared])[:16],
+        )
+
     def at(self, shape: "RunShape") -> "AgentPlan":
         """Give the plan of a run of that shape: what is offered in it, and what is said of it."""
         if shape not in self._shapes:  # the same for each of its decisions
@@ -268,6 +303,10 @@ class AgentPlan:
         if tool.sees and not shape.has_image:
             return False
         return tool.kind != "subagent" or shape.agents_above < self.max_depth
+
+
+_MOST_EQUIPPED: Final = 16
+"""Plans of one agent that are kept, by what its sources give: it rarely changes."""
 
 
 def successor_in(

@@ -11,6 +11,7 @@ Language: TypeAlias = Literal["en", "fr"]
 TextName: TypeAlias = Literal[
     "unknown_tool",
     "no_tools",
+    "tool_unreachable",
     "unreadable_arguments",
     "invalid_arguments",
     "tool_failed",
@@ -89,6 +90,9 @@ TextName: TypeAlias = Literal[
 _EN: Final[dict[TextName, str]] = {
     "unknown_tool": "There is no tool {name!r}. Available tools: {names}.",
     "no_tools": "There is no tool {name!r}: no tool is available here.",
+    "tool_unreachable": (
+        "The tool {name} was not called: it cannot be reached at the moment. Go on without it."
+    ),
     "unreadable_arguments": "The arguments are not a JSON object: {text}",
     "invalid_arguments": "Invalid arguments, correct them and call again: {problem}",
     "tool_failed": "The tool failed: {error}",
@@ -222,6 +226,9 @@ _EN: Final[dict[TextName, str]] = {
 _FR: Final[dict[TextName, str]] = {
     "unknown_tool": "L'outil {name!r} n'existe pas. Outils disponibles : {names}.",
     "no_tools": "L'outil {name!r} n'existe pas : aucun outil n'est disponible ici.",
+    "tool_unreachable": (
+        "L'outil {name} n'a pas été appelé : il est injoignable en ce moment. Continue sans lui."
+    ),
     "unreadable_arguments": "Les arguments ne sont pas un objet JSON : {text}",
     "invalid_arguments": "Arguments invalides, corrige-les et rappelle l'outil : {problem}",
     "tool_failed": "L'outil a échoué : {error}",

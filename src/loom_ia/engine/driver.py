@@ -4,6 +4,7 @@ This loop is the whole engine. It never acts on a fact that is not written, neve
 run is not ours, and refuses to turn without advancing.
 """
 
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -35,7 +36,8 @@ from loom_ia.engine.perform import LIVE, EffectContext, Performers, children
 from loom_ia.engine.perform.approver import inheriting
 from loom_ia.engine.perform.context import SeenCalls
 from loom_ia.engine.perform.steps import land, stop_steps
-from loom_ia.engine.program import AnyProgram
+from loom_ia.engine.program import AnyProgram, Program
+from loom_ia.engine.sources import Equipment, asking_for, equipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +60,42 @@ class Drive:
         and `InternalError` when it does not advance.
         """
         context = replace(self.context, drive_below=self.drive_below)
+        drive = replace(self, context=context)
         try:
-            return await replace(self, context=context).turn()
+            if isinstance(context.program, Program) and context.program.sources:
+                return await drive.turn_equipped(context.program)
+            return await drive.turn()
         finally:
             if context.flight:
                 await land(context)
+
+    async def turn_equipped(self, program: Program) -> RunState:
+        """Advance the run with the tools of its sources, which are opened for this drive.
+
+        What stops the opening is looked at before anything is decided: a run whose tools are not
+        known must not take them for unknown.
+        """
+        pen, run = self.context.pen, self.context.run
+        if not run.is_open or not run.understood:
+            return await self.turn()
+        asked = asking_for(run, program)
+        await pen.commit(sync=False)  # a source may take its time: the run can be seen meanwhile
+        async with AsyncExitStack() as stack:
+            found: list[Equipment] = []
+
+            async def open_sources() -> None:
+                opening = equipped(program, asked, self.context.strays)
+                found.append(await stack.enter_async_context(opening))
+
+            while not found:
+                reason = await self.interrupt.run(open_sources)
+                if not self.context.run.is_open:
+                    return await self.turn()
+                if reason is not None:
+                    pen.confirm()
+            pen.stage(*found[0].facts(self.context.run))
+            context = replace(self.context, program=found[0].program)
+            return await replace(self, context=context).turn()
 
     async def turn(self) -> RunState:
         """Decide, write, act, until the run is over or waits."""

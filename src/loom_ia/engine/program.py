@@ -16,6 +16,7 @@ from loom_ia.core.plan import AgentPlan, GraphPlan
 from loom_ia.core.ports.artifacts import ArtifactStore
 from loom_ia.core.ports.idempotency import IdempotencyStore
 from loom_ia.core.ports.models import ModelClient
+from loom_ia.core.ports.sources import OfferedTool, ToolSource
 from loom_ia.core.ports.tools import Tool
 from loom_ia.core.state.calls import AskedAt, Call, EffectPhase, Inquiry, QuestionKind
 from loom_ia.core.state.flow import Line, Mapped
@@ -51,6 +52,42 @@ Answers: TypeAlias = Callable[[RunState, Call, Inquiry | None], Awaitable[JsonVa
 
 
 @dataclass(frozen=True, slots=True)
+class Fitted:
+    """What a source gave, as an agent sees it.
+
+    `tools` are by the name that models see, `withheld` has reasons by the source's own names.
+    `digest` identifies the specs of the tools: never empty.
+    """
+
+    tools: Mapping[str, Tool]
+    withheld: Mapping[str, str]
+    digest: str
+
+
+class Fit(Protocol):
+    """Makes of what a source gives what an agent sees: chosen, named, with what was said last."""
+
+    def __call__(self, offered: Sequence[OfferedTool], withheld: Mapping[str, str]) -> Fitted:
+        """Fit the tools; one that cannot be fitted is withheld, as those that already are."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SourceBinding:
+    """A source of tools of an agent. `required`: without it the run fails.
+
+    `prefixes` are those of the names of its tools; opening it may take `open_timeout` seconds.
+    """
+
+    name: str
+    source: ToolSource
+    fit: Fit
+    prefixes: tuple[str, ...]
+    required: bool = False
+    open_timeout: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """An agent ready to be driven.
 
@@ -59,7 +96,8 @@ class Program:
     instance. With `captures_exchanges`, what goes over the wire to a provider is a fact.
     `stages` are those who are asked at the points of `plan.reviews`, in order; with
     `keeps_judges`, no caller may skip those who judge. `approver` decides
-    in line; below a graph it is the one of the graph, and `answers` asks it.
+    in line; below a graph it is the one of the graph, and `answers` asks it. `sources` give tools
+    besides, anew for each drive.
     """
 
     plan: AgentPlan
@@ -73,6 +111,7 @@ class Program:
     captures_exchanges: bool = False
     stages: Stages = ()
     keeps_judges: bool = False
+    sources: tuple[SourceBinding, ...] = ()
 
 
 # -- graphs ---------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from loom_ia.testing.crash_journal import Crash, CrashJournal, CrashPoint
 from loom_ia.testing.crash_outcome import Outcome
 from loom_ia.testing.crash_report import CrashReport, Divergence, Life
 from loom_ia.testing.journals import JournalCounts, JournalSpy, PowerLossJournal
+from loom_ia.testing.sources import FakeSource
 
 __all__ = [
     "Crash",
@@ -14,6 +15,7 @@ __all__ = [
     "CrashPoint",
     "CrashReport",
     "Divergence",
+    "FakeSource",
     "Host",
     "JournalCounts",
     "JournalSpy",

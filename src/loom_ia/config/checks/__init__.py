@@ -24,6 +24,7 @@ from loom_ia.config.checks.prompts import check_prompts
 from loom_ia.config.checks.references import check_references
 from loom_ia.config.checks.roles import check_roles, check_tool_results
 from loom_ia.config.checks.schemas import check_schemas
+from loom_ia.config.checks.sources import check_overlaps, check_sources
 from loom_ia.config.checks.state import check_state
 from loom_ia.config.checks.storage import check_storage
 from loom_ia.config.checks.subagents import check_subagents
@@ -46,6 +47,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_judges,
     check_storage,
     check_tools,
+    check_sources,
     check_roles,
     check_subagents,
     check_graphs,
@@ -70,7 +72,7 @@ HARDENED: Final[tuple[Check, ...]] = (
 )
 """What would better not be: told everywhere, and refused in prod."""
 
-DOUBTS: Final[tuple[Check, ...]] = (check_shapes,)
+DOUBTS: Final[tuple[Check, ...]] = (check_shapes, check_overlaps)
 """What probably was not meant: told everywhere, refused nowhere; only asked of a sound project."""
 
 __all__ = ["CHECKS", "CHECKS_OF_TOOLS", "DOUBTS", "HARDENED", "Check", "check_durability"]

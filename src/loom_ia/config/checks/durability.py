@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
+from loom_ia.agents import SourcedTools
 from loom_ia.config.project import Project, WrittenAgent
-from loom_ia.config.tool_kinds import graph_may_wait, may_wait
+from loom_ia.config.tool_kinds import always_asked, graph_may_wait, may_wait
 from loom_ia.core.errors import ConfigError, Problem
 from loom_ia.core.model.policy import DecisionKind
 
@@ -21,6 +22,11 @@ def check_durability(project: Project, *, resolved: bool) -> Iterator[Problem]:
     """
     for agent in project.agents:
         for position, tool in enumerate(agent.spec.tools):
+            if isinstance(tool, SourcedTools):
+                for name in always_asked(project.root, tool):
+                    path = ("tools", position, tool.KEY)
+                    yield agent.source.problem(path, _LOST, tool=name)
+                continue
             if tool.approval == "always":
                 path = ("tools", position, "approval")
             elif may_wait(project, tool, resolved=resolved):

@@ -7,7 +7,7 @@ from loom_ia.agents import RoleSpec
 from loom_ia.config.document import KeyPath
 from loom_ia.config.places import Source
 from loom_ia.config.project import Project, WrittenAgent
-from loom_ia.config.tool_kinds import names_of_tools
+from loom_ia.config.tool_kinds import may_come_from_source, names_of_tools
 from loom_ia.core.errors import ConfigError, Problem
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.context import ContextItem, ToolResults, names_of
@@ -49,7 +49,7 @@ def check_tool_results(project: Project) -> Iterator[Problem]:
                 if not isinstance(item, ToolResults):
                     continue
                 for rank, tool in enumerate(item.tool_results):
-                    if tool not in others:
+                    if tool not in others and not may_come_from_source(agent.spec, tool):
                         path = (*place, "context", index, "tool_results", rank)
                         template = "{agent} has no tool {tool} (tools: {known})"
                         known = ", ".join(others) or "none"

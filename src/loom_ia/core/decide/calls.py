@@ -19,6 +19,7 @@ from loom_ia.core.events.run import StepStarted
 from loom_ia.core.events.tool import ToolCalled, ToolCompleted
 from loom_ia.core.model.chunks import INVALID_ARGUMENTS
 from loom_ia.core.model.content import ToolOutput
+from loom_ia.core.model.naming import prefix_of
 from loom_ia.core.model.tooling import (
     SideEffects,
     ToolSpec,
@@ -165,6 +166,8 @@ def _must_ask_again(call: Call, plan: CallsPlan) -> bool:
 def _problem(call: Call, tool: CallFacts | None, plan: CallsPlan) -> str:
     language = plan.language
     if tool is None:
+        if prefix_of(call.name) in getattr(plan, "unreachable", ()):
+            return prompt_text(language, "tool_unreachable", name=call.name)
         if not plan.tools:
             return prompt_text(language, "no_tools", name=call.name)
         names = ", ".join(plan.tools)

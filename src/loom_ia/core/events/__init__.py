@@ -42,7 +42,14 @@ from loom_ia.core.events.run import (
 )
 from loom_ia.core.events.schema import event_schema
 from loom_ia.core.events.store import StoreChange, StoreChanged
-from loom_ia.core.events.tool import EffectReconciled, ToolCalled, ToolCompleted
+from loom_ia.core.events.tool import (
+    EffectReconciled,
+    SourceOpened,
+    SourceUnavailable,
+    ToolCalled,
+    ToolCompleted,
+    ToolWithheld,
+)
 
 __all__ = [
     "CATALOGUE",
@@ -80,12 +87,15 @@ __all__ = [
     "RunResumed",
     "RunStarted",
     "SessionSnapshot",
+    "SourceOpened",
+    "SourceUnavailable",
     "StepCompleted",
     "StepStarted",
     "StoreChange",
     "StoreChanged",
     "ToolCalled",
     "ToolCompleted",
+    "ToolWithheld",
     "UserMessage",
     "event_schema",
     "from_full",

@@ -45,7 +45,14 @@ from loom_ia.core.events.run import (
     StepStarted,
 )
 from loom_ia.core.events.store import StoreChanged
-from loom_ia.core.events.tool import EffectReconciled, ToolCalled, ToolCompleted
+from loom_ia.core.events.tool import (
+    EffectReconciled,
+    SourceOpened,
+    SourceUnavailable,
+    ToolCalled,
+    ToolCompleted,
+    ToolWithheld,
+)
 
 _ALL: Final[tuple[type[Payload], ...]] = (
     RunStarted,
@@ -66,6 +73,9 @@ _ALL: Final[tuple[type[Payload], ...]] = (
     ToolCalled,
     ToolCompleted,
     EffectReconciled,
+    SourceOpened,
+    SourceUnavailable,
+    ToolWithheld,
     ApprovalRequested,
     ApprovalGranted,
     ApprovalRejected,

@@ -134,6 +134,73 @@ class ToolCompleted(Payload):
         return steps.ended(run, self.call_id, self.changes, self.goto)
 
 
+class SourceOpened(Payload):
+    """A source of tools gave others than it did before in this run.
+
+    `tools` are the names under which a model sees them; `digest` identifies what it is shown.
+    """
+
+    TYPE = "tool.source_opened"
+    CATEGORY = "tool"
+
+    source: str
+    digest: str
+    tools: tuple[str, ...] = sparse(())
+
+    def facets(self) -> dict[str, Facet]:
+        return {"source": self.source}
+
+    def evolve(self, run: RunState, fact: Fact) -> RunState:
+        del fact
+        return run.but(sources=run.sources.opened(self.source, self.digest))
+
+
+class SourceUnavailable(Payload):
+    """A source of tools cannot be reached: the run goes on without them, or fails if `required`."""
+
+    TYPE = "tool.source_unavailable"
+    CATEGORY = "tool"
+    CONTENT = ("error",)
+
+    source: str
+    error: str
+    required: bool = False
+
+    @property
+    def status(self) -> EventStatus:
+        return "error" if self.required else "warning"
+
+    def facets(self) -> dict[str, Facet]:
+        return {"source": self.source, "required": self.required}
+
+    def evolve(self, run: RunState, fact: Fact) -> RunState:
+        del fact
+        return run.but(sources=run.sources.lost(self.source))
+
+
+class ToolWithheld(Payload):
+    """A tool of a source is not offered, for `reason`; the others are. `tool` is its own name."""
+
+    TYPE = "tool.withheld"
+    CATEGORY = "tool"
+    CONTENT = ("reason",)
+
+    source: str
+    tool: str
+    reason: str
+
+    @property
+    def status(self) -> EventStatus:
+        return "warning"
+
+    def facets(self) -> dict[str, Facet]:
+        return {"source": self.source, "tool": self.tool}
+
+    def evolve(self, run: RunState, fact: Fact) -> RunState:
+        del fact
+        return run.but(sources=run.sources.kept_back(self.source, self.tool, self.reason))
+
+
 class EffectReconciled(Payload):
     """The outside world was asked whether a call took effect, its end having been seen by nobody.
 

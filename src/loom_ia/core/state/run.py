@@ -42,6 +42,7 @@ from loom_ia.core.state.flow import Flow
 from loom_ia.core.state.frozen import Evolving
 from loom_ia.core.state.kept import NOTHING_KEPT, KeptValues, by_calls, over
 from loom_ia.core.state.references import mark_of
+from loom_ia.core.state.sources import NO_SOURCES, KnownSources
 
 
 class Status(StrEnum):
@@ -254,6 +255,7 @@ class RunState(Evolving):
     checks: Checks = NO_CHECKS
     kept: KeptValues = field(default_factory=lambda: NOTHING_KEPT)
     acts: Acts = field(default_factory=dict[tuple[CallId, str], Act])
+    sources: KnownSources = NO_SOURCES
 
     # -- what it is ---------------------------------------------------------------------------
 

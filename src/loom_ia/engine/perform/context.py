@@ -27,13 +27,22 @@ class Strays:
         self._tasks: dict[asyncio.Task[None], tuple[RunId, CallId]] = {}
 
     def keep(self, task: asyncio.Task[None], run_id: RunId, call_id: CallId) -> None:
-        """Hold on to the task of a call until it ends."""
+        """Hold on to the task of a call until it ends; without `call_id`, to one of its sources."""
         self._tasks[task] = (run_id, call_id)
         task.add_done_callback(self._tasks.pop)
 
     def has(self, run_id: RunId, call_id: CallId) -> bool:
         """Whether a launch of this call may still be acting, in this process."""
         return (run_id, call_id) in self._tasks.values()
+
+    def acting(self, run_id: RunId) -> bool:
+        """Whether a call of the run may still be acting, in this process."""
+        return any(run == run_id and call for run, call in self._tasks.values())
+
+    async def ended(self, run_id: RunId) -> None:
+        """Wait for the calls of the run that go on."""
+        while tasks := {t for t, (run, call) in self._tasks.items() if run == run_id and call}:
+            await asyncio.wait(tasks)
 
     async def join(self, timeout: float) -> None:
         """Wait for all of them, at most `timeout` seconds; those that remain are cancelled."""

@@ -36,6 +36,7 @@ from loom_ia.core.model.decisions import (
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.policy import DecisionKind, JudgeMode, PolicyPoint, is_allowed
 from loom_ia.core.model.request import ModelRequest
+from loom_ia.core.model.tooling import ToolSpec
 from loom_ia.core.plan import ModelFacts
 from loom_ia.core.ports.policies import (
     AfterModel,
@@ -248,7 +249,8 @@ class _Asking:
                 return BeforeTool(known, spec, deepcopy(call.arguments), call.call_id)
             case PolicyPoint.AFTER_TOOL:
                 call = self._call()
-                spec = self.effect_context.agent.tools[call.name].spec
+                tool = self.effect_context.agent.tools.get(call.name)
+                spec = tool.spec if tool else _taken_away(call)
                 output = call.output or ToolOutput()
                 arguments = deepcopy(call.arguments)
                 return AfterTool(known, spec, arguments, deepcopy(output), call.call_id)
@@ -404,3 +406,8 @@ def _refuse_unusable_limit(limit: object) -> None:
 def _reason(decision: Decision) -> str:
     text = getattr(decision, "reason", None) or getattr(decision, "feedback", None) or ""
     return storable_text(str(text))
+
+
+def _taken_away(call: Call) -> ToolSpec:
+    """Stand for a tool whose source is gone: what it gave before is still looked at."""
+    return ToolSpec(name=call.name, description="", input_schema={})
