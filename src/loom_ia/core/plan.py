@@ -267,6 +267,14 @@ class AgentPlan:
             self._equipped[at] = self._with_tools(tools, unreachable)
         return self._equipped[at]
 
+    @property
+    def offered(self) -> dict[str, ToolSpec]:
+        """Its tools, and those that runs under it were offered besides, as far as it is known."""
+        found = dict(self.tools)
+        for plan in self._equipped.values():
+            found.update(plan.tools)
+        return found
+
     def _with_tools(self, tools: Iterable[ToolSpec], unreachable: frozenset[str]) -> "AgentPlan":
         every = {**self.tools, **{tool.name: tool for tool in tools}}
         parts = {**self.part_digests, "tools": tools_digest(every.values())}

@@ -213,7 +213,7 @@ class RepeatableLoom(Loom):
     def tool_specs(self) -> Mapping[str, ToolSpec]:
         """The declarations of every tool of every agent."""
         programs = self._host.programs().values()
-        return {name: spec for program in programs for name, spec in program.plan.tools.items()}
+        return {name: spec for program in programs for name, spec in program.plan.offered.items()}
 
     async def _was_decided(self, run_id: RunId, call_id: CallId | None) -> bool:
         if not self.asked_before:
