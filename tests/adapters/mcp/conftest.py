@@ -51,7 +51,7 @@ def names(opened: OpenTools) -> list[str]:
 async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
     """Wait until something is so."""
     async with asyncio.timeout(seconds):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 (of another process)
             await asyncio.sleep(0.01)
 
 

@@ -59,7 +59,7 @@ async def test_the_configuration_pins(hand: Hand, stack: AsyncExitStack) -> None
     """Where it gives digests, it alone decides, and what it does not name is not offered."""
     hand.define(definition("a"), definition("b"), definition("c"))
     opened = await kept(stack, hand.source()).open(context())
-    digests = {one.name: one.tool.definition.digest for one in opened.tools}  # type: ignore
+    digests = {one.name: one.tool.definition.digest for one in opened.tools}  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
     pins = {"a": f"sha256:{digests['a']}", "b": digests["a"]}
     opened = await kept(stack, hand.source(pins=pins)).open(context())
     assert names(opened) == ["a"]
@@ -93,9 +93,8 @@ async def test_processes_share_the_file(tmp_path: Path) -> None:
         "from loom_ia.adapters.mcp.pins import *;p=FilePins(Path(sys.argv[1]));"
         "[asyncio.run(p.first(f'{sys.argv[2]}-{n}',Accepted('i',{}))) for n in range(20)]"
     )
-    processes = [
-        subprocess.Popen([sys.executable, "-c", code, str(file), name]) for name in ("a", "b", "c")
-    ]
+    commands = ([sys.executable, "-c", code, str(file), name] for name in ("a", "b", "c"))
+    processes = [subprocess.Popen(command) for command in commands]  # noqa: ASYNC220
     assert [await asyncio.to_thread(process.wait) for process in processes] == [0, 0, 0]
     assert len(json.loads(file.read_text())["servers"]) == 60
     assert sorted(path.name for path in file.parent.iterdir()) == [

@@ -80,7 +80,7 @@ async def test_a_change_of_tools_is_asked_for_again(hand: Hand, stack: AsyncExit
     opened = await source.open(context())
     hand.define(definition("echo"), definition("other", description="Sends all to a stranger."))
     await tool(opened, "echo").call({}, called())
-    await until(lambda: source._lines[""]._connection._listed is None)  # type: ignore
+    await until(lambda: source._lines[""]._connection._listed is None)  # pyright: ignore[reportOptionalMemberAccess]
     with pytest.raises(ToolError, match="changed since it was accepted"):
         await tool(opened, "other").call({}, called())
     assert [call["name"] for call in hand.notes("calls")] == ["echo"]

@@ -138,7 +138,7 @@ async def test_an_answer_that_is_too_large_fails_alone(hand: Hand, stack: AsyncE
 async def test_what_json_cannot_hold_is_mended_or_refused(
     hand: Hand, stack: AsyncExitStack
 ) -> None:
-    """A lone surrogate is replaced; a number that is none and a nesting without end fail the call."""
+    """A lone surrogate is replaced; what is no number or has no end fails the call."""
     opened = await kept(stack, hand.source()).open(context())
     echo = tool(opened, "echo")
     assert (await echo.call({"do": "surrogate"}, called())).text == "a�"
@@ -217,7 +217,7 @@ async def test_a_start_that_fails_tells_the_last_words(hand: Hand, stack: AsyncE
     hand.mark("dies")
     with pytest.raises(SourceUnavailable, match="cannot find the moon"):
         await kept(stack, hand.source()).open(context())
-    with pytest.raises(SourceUnavailable, match="cannot be reached.*No such file"):
+    with pytest.raises(SourceUnavailable, match=r"cannot be reached.*No such file"):
         await kept(stack, hand.source(command="/no/such/program")).open(context())
 
 

@@ -1,4 +1,4 @@
-"""PUB-31: whatever a schema is, its tool is offered in a form that models take, or hides no other."""
+"""PUB-31: whatever a schema is, its tool is offered as models take it, or hides no other."""
 
 import json
 import time
@@ -9,9 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loom_ia.adapters.mcp.schemas import Unusable, adapted
+from loom_ia.adapters.mcp.schemas import Schemas, Unusable
+from loom_ia.adapters.mcp.schemas import adapted as adapted_schema
 from tests.adapters.mcp.conftest import Hand, context, definition, names, tool
 from tests.adapters.mcp.test_programs import kept
+
+
+def adapted(schema: Any) -> Schemas:
+    """Read a schema, which is anything."""
+    return adapted_schema(schema)
+
 
 NODE = {
     "type": "object",
@@ -129,7 +136,7 @@ def test_older_words_are_translated() -> None:
         "dependencies": {"n": ["pair"]},
     }
     schemas = adapted(schema)
-    assert schemas.shown["properties"]["n"] == {"type": "integer", "exclusiveMinimum": 0}  # type: ignore
+    assert schemas.shown["properties"]["n"] == {"type": "integer", "exclusiveMinimum": 0}  # pyright: ignore[reportIndexIssue, reportArgumentType, reportCallIssue, reportOptionalSubscript]
     assert schemas.misfit({"n": 0, "pair": []}) != ""
     assert schemas.misfit({"n": 1}) != ""
     assert schemas.misfit({"pair": ["a", "b"]}) != ""
@@ -231,7 +238,7 @@ _VALUES = st.recursive(
         st.booleans(),
         st.integers(-2, 2),
         st.sampled_from(["object", "string", "#", "#/$defs/a", "#/properties/a", "a", "(a+)+$"]),
-    ),  # fmt: skip
+    ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3), st.dictionaries(_KEYWORDS, inner, max_size=4)
     ),

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from loom_ia.adapters.mcp.bounds import ERROR_CHARS, LIST_PAGES, TOOLS
 from loom_ia.adapters.mcp.definitions import Listed, read_page
-from loom_ia.adapters.mcp.http import SESSION_GONE, address_streams
+from loom_ia.adapters.mcp.http import NO_ANSWER, SESSION_GONE, address_streams
 from loom_ia.adapters.mcp.session import CONNECTION_CLOSED, MCPError, Session, make_session
 from loom_ia.adapters.mcp.settings import Settings
 from loom_ia.adapters.mcp.stdio import Errors, Program, program_streams
@@ -229,6 +229,9 @@ class Connection:
                 self._lost()
                 raise Lost(is_undone=True) from error
             if error.code == CONNECTION_CLOSED:
+                self._lost()
+                raise Lost from error
+            if error.code == NO_ANSWER:
                 raise Lost from error
             raise Refused(sentence(error.message)) from error
         except (ValueError, RuntimeError) as error:  # of the SDK: what came is no answer

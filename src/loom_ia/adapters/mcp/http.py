@@ -11,12 +11,15 @@ from typing import Any, Final, cast
 
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR
+from mcp_types import INTERNAL_ERROR
 
 from loom_ia.adapters.mcp.bounds import MESSAGE_BYTES
 
 SESSION_GONE: Final = -32_098
 """The code of an answer that says that the server forgot this session: it did nothing."""
+
+NO_ANSWER: Final = -32_097
+"""The code of an answer that is not the server's: nobody knows what it did."""
 
 _SESSION_HEADER: Final = "mcp-session-id"
 _STREAM: Final = "text/event-stream"
@@ -102,7 +105,7 @@ async def _failure(request: httpx2.Request, response: httpx2.Response) -> httpx2
     if _is_error(body):
         return httpx2.Response(status, headers={"content-type": "application/json"}, content=body)
     if status >= 500:
-        return _said(CONNECTION_CLOSED, f"HTTP {status}", status)
+        return _said(NO_ANSWER, f"HTTP {status}", status)
     refused = " (the server refuses the key)" if status in (401, 403) else ""
     return _said(INTERNAL_ERROR, f"HTTP {status}{refused}", status)
 

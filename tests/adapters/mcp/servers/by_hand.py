@@ -10,10 +10,15 @@ name, or by its argument `do`.
 import base64
 import json
 import os
+import queue
+import signal
+import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(sys.argv[1])
 PNG = base64.b64decode(
@@ -22,111 +27,172 @@ PNG = base64.b64decode(
 LOCK = threading.Lock()
 
 
+ASKED: "queue.Queue[dict[str, Any]]" = queue.Queue()
+Message = dict[str, Any]
+
+
 def note(name: str, text: object) -> None:
+    """Add a line to a file."""
     with (FOLDER / name).open("a") as file:
         file.write(f"{json.dumps(text)}\n")
 
 
-def write(text: str) -> None:
+def write(*parts: str) -> None:
+    """Write a line."""
     with LOCK:
-        sys.stdout.write(f"{text}\n")
+        for part in parts:
+            sys.stdout.write(part)
+        sys.stdout.write("\n")
         sys.stdout.flush()
 
 
-def answer(message: dict, **members: object) -> None:
+def answer(message: Message, **members: object) -> None:
+    """Answer a request."""
     write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **members}))
 
 
-def text(said: str) -> dict:
+def text(said: str) -> Message:
+    """A result that is a text."""
     return {"content": [{"type": "text", "text": said}]}
 
 
-def call(message: dict) -> None:
+def die(_: Message) -> None:
+    """End in the middle of a call."""
+    os._exit(3)
+
+
+def die_once(message: Message) -> None:
+    """End in the middle of the first call."""
+    if len((FOLDER / "calls").read_text().splitlines()) == 1:
+        os._exit(3)
+    answer(message, result=text("die_once done"))
+
+
+def wait(message: Message) -> None:
+    """Answer once it is told to."""
+    while not (FOLDER / "go").exists():
+        time.sleep(0.01)
+    answer(message, result=text("wait done"))
+
+
+def flood(message: Message) -> None:
+    """Write 30 MB of errors."""
+    for _ in range(300):
+        sys.stderr.write("x" * 100_000 + "\n")
+    sys.stderr.write("last\x1b[31m words")
+    sys.stderr.flush()
+    answer(message, result=text("flood done"))
+
+
+def noise(message: Message) -> None:
+    """Write lines that are no message."""
+    write("this is no message")
+    write('{"jsonrpc": "2.0", "method": "notifications/never_heard_of"}')
+    write("[]")
+    sys.stdout.buffer.write(b"\xff\xfe\n")
+    answer(message, result=text("noise done"))
+
+
+def raw(result: str) -> Callable[[Message], None]:
+    """Answer by what no JSON writer would write."""
+
+    def reply(message: Message) -> None:
+        write(f'{{"jsonrpc": "2.0", "id": {message["id"]}, "result": {result}}}')
+
+    return reply
+
+
+def huge(message: Message) -> None:
+    """Answer 200 MB."""
+    begin = f'{{"jsonrpc": "2.0", "id": {message["id"]}, "result": {{"content": "'
+    write(begin, *["x" * 1_000_000] * 200, '"}}')
+
+
+def given(result: object) -> Callable[[Message], None]:
+    """Answer always the same."""
+    return lambda message: answer(message, result=result)
+
+
+def asks(message: Message) -> None:
+    """Ask back, and tell what was answered."""
+    write('{"jsonrpc": "2.0", "id": 900, "method": "elicitation/create", "params": {}}')
+    answer(message, result=text(json.dumps(ASKED.get(timeout=20))))
+
+
+def refused(message: Message) -> None:
+    """Answer by an error."""
+    answer(message, error={"code": -32602, "message": "no such thing"})
+
+
+DATA = base64.b64encode(PNG).decode()
+DEEP = '{"structuredContent": {"n": ' + "[" * 100_000 + "]" * 100_000 + "}}"
+DOES: dict[str, Callable[[Message], None]] = {
+    "die": die,
+    "die_once": die_once,
+    "wait": wait,
+    "flood": flood,
+    "noise": noise,
+    "huge": huge,
+    "surrogate": raw('{"content": [{"type": "text", "text": "a\\ud83d"}]}'),
+    "nan": raw('{"content": [], "structuredContent": {"n": NaN}}'),
+    "deep": raw(DEEP),
+    "wrong": given({"content": [{"type": "hologram"}, 7, *text("and this")["content"]]}),
+    "no_result": given({"content": "all is well"}),
+    "image": given(
+        {
+            "content": [
+                *text("a picture")["content"],
+                {"type": "image", "data": DATA, "mimeType": "image/jpeg"},
+                {"type": "resource", "resource": {"uri": "file:///a.bin", "blob": DATA}},
+                {"type": "resource_link", "uri": "http://127.0.0.1:9/never", "name": "a link"},
+            ]
+        }
+    ),
+    "structured": given({**text('{"sum": 4}'), "structuredContent": {"sum": 4}}),
+    "failed": given({**text("it cannot be done"), "isError": True}),
+    "asks": asks,
+    "refused": refused,
+}
+
+
+def call(message: Message) -> None:
+    """Do what is asked for."""
     params = message["params"]
     arguments = params.get("arguments") or {}
     do = arguments.get("do") or params["name"]
     note("calls", {"name": params["name"], "arguments": arguments, "meta": params.get("_meta")})
-    if do == "die":
-        os._exit(3)
-    if do == "die_once" and len((FOLDER / "calls").read_text().splitlines()) == 1:
-        os._exit(3)
-    if do == "wait":
-        while not (FOLDER / "go").exists():
-            time.sleep(0.01)
-    result: object = text(f"{do} done")
-    if do == "flood":
-        for _ in range(300):
-            sys.stderr.write("x" * 100_000 + "\n")
-        sys.stderr.write("last\x1b[31m words")
-        sys.stderr.flush()
-    if do == "noise":
-        write("this is no message")
-        write('{"jsonrpc": "2.0", "method": "notifications/never_heard_of"}')
-        write("[]")
-        sys.stdout.buffer.write(b"\xff\xfe\n")
-    if do == "huge":
-        with LOCK:
-            sys.stdout.write('{"jsonrpc": "2.0", "id": %d, "result": {"content": "' % message["id"])
-            for _ in range(200):
-                sys.stdout.write("x" * 1_000_000)
-            sys.stdout.write('"}}\n')
-            sys.stdout.flush()
-        return
-    if do == "surrogate":
-        write(
-            '{"jsonrpc": "2.0", "id": %d, "result": {"content": [{"type": "text", "text": "a\\ud83d"}]}}'
-            % message["id"]
-        )
-        return
-    if do == "nan":
-        write(
-            '{"jsonrpc": "2.0", "id": %d, "result": {"content": [], "structuredContent": {"n": NaN}}}'
-            % message["id"]
-        )
-        return
-    if do == "deep":
-        write(
-            '{"jsonrpc": "2.0", "id": %d, "result": {"structuredContent": {"n": %s}}}'
-            % (message["id"], "[" * 100_000 + "]" * 100_000)
-        )
-        return
-    if do == "wrong":
-        result = {"content": [{"type": "hologram"}, 7, *text("and this")["content"]]}
-    if do == "no_result":
-        result = {"content": "all is well"}
-    if do == "image":
-        data = base64.b64encode(PNG).decode()
-        result = {
-            "content": [
-                *text("a picture")["content"],
-                {"type": "image", "data": data, "mimeType": "image/jpeg"},
-                {"type": "resource", "resource": {"uri": "file:///a.bin", "blob": data}},
-                {"type": "resource_link", "uri": "http://127.0.0.1:9/never", "name": "a link"},
-            ]
-        }
-    if do == "structured":
-        result = {**text('{"sum": 4}'), "structuredContent": {"sum": 4}}
-    if do == "failed":
-        result = {**text("it cannot be done"), "isError": True}
-    if do == "asks":
-        write('{"jsonrpc": "2.0", "id": 900, "method": "elicitation/create", "params": {}}')
-        result = text(json.dumps(ASKED.get(timeout=20)))
-    if do == "refused":
-        answer(message, error={"code": -32602, "message": "no such thing"})
-        return
-    answer(message, result=result)
+    DOES.get(do, given(text(f"{do} done")))(message)
 
 
-def listed(message: dict) -> None:
+def listed(message: Message) -> None:
+    """Give a page of three tools."""
+    note("lists", 1)
     tools = json.loads((FOLDER / "tools.json").read_text())
     at = int(((message.get("params") or {}).get("cursor")) or 0)
-    page: dict = {"tools": tools[at : at + 3]}
+    page: Message = {"tools": tools[at : at + 3]}
     if at + 3 < len(tools):
         page["nextCursor"] = str(at + 3)
     answer(message, result=page)
 
 
-def main() -> None:
+def begin(message: Message) -> None:
+    """Agree on a protocol."""
+    result = {
+        "protocolVersion": message["params"]["protocolVersion"],
+        "capabilities": {"tools": {"listChanged": True}},
+        "serverInfo": {"name": "by hand", "version": "0"},
+    }
+    answer(message, result=result)
+
+
+def pinged(message: Message) -> None:
+    """Say that we are there."""
+    note("pings", 1)
+    answer(message, result={})
+
+
+def start() -> None:
+    """Begin, or do not."""
     note("starts", {"pid": os.getpid(), "secret": os.environ.get("SECRET"), "env": [*os.environ]})
     if (FOLDER / "dies").exists():
         sys.stderr.write("cannot find the moon\n")
@@ -134,39 +200,33 @@ def main() -> None:
     if (FOLDER / "silent").exists():
         time.sleep(3600)
     if (FOLDER / "deaf").exists():
-        import signal
-        import subprocess
-
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
         note("children", child.pid)
+
+
+ANSWERS: dict[str | None, Callable[[Message], None]] = {
+    "initialize": begin,
+    "tools/list": listed,
+    "tools/call": lambda message: threading.Thread(
+        target=call, args=(message,), daemon=True
+    ).start(),
+    "ping": pinged,
+    "notifications/cancelled": lambda message: note("cancelled", message["params"]),
+    None: ASKED.put,
+}
+
+
+def main() -> None:
+    """Serve until our input ends."""
+    start()
     for line in sys.stdin:
         message = json.loads(line)
         method = message.get("method")
         if method == "server/discover" and (FOLDER / "fragile").exists():
             sys.exit(4)
-        if method == "initialize":
-            version = message["params"]["protocolVersion"]
-            answer(
-                message,
-                result={
-                    "protocolVersion": version,
-                    "capabilities": {"tools": {"listChanged": True}},
-                    "serverInfo": {"name": "by hand", "version": "0"},
-                },
-            )
-        elif method == "tools/list":
-            note("lists", 1)
-            listed(message)
-        elif method == "tools/call":
-            threading.Thread(target=call, args=(message,), daemon=True).start()
-        elif method == "ping":
-            note("pings", 1)
-            answer(message, result={})
-        elif method == "notifications/cancelled":
-            note("cancelled", message["params"])
-        elif method is None:
-            ASKED.put(message)
+        if method in ANSWERS:
+            ANSWERS[method](message)
         elif "id" in message:
             answer(message, error={"code": -32601, "message": "Method not found"})
         if method == "tools/call" and (FOLDER / "changes").exists():
@@ -176,7 +236,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    import queue
-
-    ASKED: "queue.Queue[dict]" = queue.Queue()
     main()
