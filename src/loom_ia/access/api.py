@@ -48,6 +48,7 @@ from loom_ia.engine.streaming import LiveItem
 
 if TYPE_CHECKING:  # the configuration and its classes are imported when there is one to read
     from loom_ia.config.load import LoadedConfig
+    from loom_ia.config.profiles import ActiveProfile
     from loom_ia.config.root import LoomConfig
     from loom_ia.core.views.checkup import Checkup, Probe
     from loom_ia.core.views.trace import Trace
@@ -162,8 +163,8 @@ class Loom:
         return self._host.config
 
     @property
-    def profile(self) -> str | None:
-        """The profile that is active, None without one."""
+    def profile(self) -> "ActiveProfile":
+        """The profile that is active."""
         return self._host.loaded.profile
 
     @property
@@ -392,6 +393,16 @@ class Loom:
         if resume:
             self._go_on(run_id, decided)
         return decided
+
+    async def require_undecided(
+        self, run_id: RunId, call_id: CallId, *, session_id: SessionId | None = None
+    ) -> None:
+        """Raise `ApprovalStale`, telling who decided and when, if a request was decided before.
+
+        A decision on a run that is over decides nothing and raises nothing: this tells why.
+        """
+        ruling = Ruling(run_id, "", call_id, "", session_id)
+        await approvals.require_undecided(self._instance, ruling)
 
     async def drain(self) -> None:
         """Wait until everything that was begun in the background is done."""

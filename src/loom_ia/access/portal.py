@@ -260,6 +260,7 @@ class Portal:
                 answer=answer,
                 session_id=session_id,
             )
+            await self._require_first(run_id, about, calls, session_id)
         return Decided(run_id=run_id, calls=calls)
 
     async def reject(
@@ -276,6 +277,7 @@ class Portal:
             calls = await self._loom.reject(
                 run_id, call_id=about, by=self.signed(by), reason=reason, session_id=session_id
             )
+            await self._require_first(run_id, about, calls, session_id)
         return Decided(run_id=run_id, calls=calls)
 
     def signed(self, by: str) -> str:
@@ -496,6 +498,17 @@ class Portal:
                 if self.visitor.sees(_agent_of(asking.run, session))
             )
             raise
+
+    async def _require_first(
+        self,
+        run_id: RunId,
+        call_id: CallId | None,
+        calls: Sequence[CallId],
+        session_id: SessionId | None,
+    ) -> None:
+        """Refuse a second decision where the run is over, which would pass for the first one."""
+        if not calls and call_id is not None:
+            await self._loom.require_undecided(run_id, call_id, session_id=session_id)
 
     async def _accepted(self, run_id: RunId, session_id: SessionId | None) -> Accepted:
         run = await self._loom.state(run_id, session_id=session_id)

@@ -298,6 +298,12 @@ def _refuse_second(call_id: CallId, by: str, at: datetime) -> None:
     )
 
 
+async def require_undecided(instance: Instance, ruling: Ruling) -> None:
+    """Raise `ApprovalStale` when what a ruling is about was decided before, the run over or not."""
+    log, run = await instance.find(ruling.run_id, ruling.session_id)
+    await _tell_earlier_decision(log, run, ruling)
+
+
 async def _tell_earlier_decision(log: SessionLog, run: RunState, ruling: Ruling) -> None:
     """Raise `ApprovalStale` when it was decided earlier and is no longer asked."""
     if ruling.call_id is None:

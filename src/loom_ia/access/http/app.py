@@ -4,12 +4,13 @@ Law. Nothing is decided here: routes hand what they are asked to the `Portal` of
 say what it answers. What `create_app` does not own, it does not close.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Final
 
 from fastapi import APIRouter, Depends, FastAPI
+from fastapi.routing import APIRoute
 
 from loom_ia.access.api import Loom
 from loom_ia.access.http import openapi, problems
@@ -30,10 +31,10 @@ def create_app(loom: Loom, *, own: bool = False, keys: Keys | None = None) -> Fa
     `keys` replaces what knows the keys of the configuration.
     """
     http = loom.config.server.http
-    docs = loom.profile != "prod" if http.docs is None else http.docs
+    docs = loom.profile.name != "prod" if http.docs is None else http.docs
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         if own:
             async with loom, mcp.serving():
                 yield
@@ -56,7 +57,7 @@ def create_app(loom: Loom, *, own: bool = False, keys: Keys | None = None) -> Fa
     doorkeeper = app.state.doorkeeper = Doorkeeper(loom, keys or _keys(loom), prefix)
     mcp = McpRoute(doorkeeper)
     mcp.add_to(app)
-    problems.add_handlers(app)
+    problems.add_handlers(app, _methods(prefix))
     app.add_middleware(problems.LastResort)
     v1 = APIRouter(prefix=prefix, dependencies=[Depends(refuse_unknown)])
     for router in ROUTERS:
@@ -66,6 +67,19 @@ def create_app(loom: Loom, *, own: bool = False, keys: Keys | None = None) -> Fa
     if docs:
         app.include_router(openapi.pages(http.base_path))
     return app
+
+
+def _methods(prefix: str) -> Callable[[str], set[str]]:
+    """Tell the methods of a path under `prefix`: all, where several routes share it."""
+    routes = [r for each in ROUTERS for r in each.routes if isinstance(r, APIRoute)]
+
+    def allowed(path: str) -> set[str]:
+        if not path.startswith(prefix):
+            return set()
+        rest = path.removeprefix(prefix)
+        return {m for r in routes if r.path_regex.match(rest) for m in r.methods or ()}
+
+    return allowed
 
 
 def _keys(loom: Loom) -> Keys | None:

@@ -90,7 +90,7 @@ class NewGraphRun(Body):
     )
 
 
-class Rejection(Body):
+class RejectRequest(Body):
     """A no to what waits. `{}` is enough while one thing waits."""
 
     model_config = ConfigDict(
@@ -108,7 +108,7 @@ class Rejection(Body):
     reason: str = Field(default="", max_length=10_000, description="Why; the model reads it.")
 
 
-class Approval(Rejection):
+class ApproveRequest(RejectRequest):
     """A yes to what waits. `{}` is enough while one call waits."""
 
     model_config = ConfigDict(
@@ -123,7 +123,7 @@ class Approval(Rejection):
     )
 
 
-class Cancellation(Body):
+class CancelRequest(Body):
     """Who stops a run."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{}, {"by": "Ana"}]})

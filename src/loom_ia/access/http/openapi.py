@@ -14,10 +14,23 @@ from fastapi import APIRouter, FastAPI, Response
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
-from loom_ia.access.http.bodies import Approval, Body, Cancellation, NewGraphRun, NewRun, Rejection
+from loom_ia.access.http.bodies import (
+    ApproveRequest,
+    Body,
+    CancelRequest,
+    NewGraphRun,
+    NewRun,
+    RejectRequest,
+)
 from loom_ia.access.http.problems import MEDIA_TYPE, ProblemDetails
 
-_BODIES: Final[tuple[type[Body], ...]] = (NewRun, NewGraphRun, Approval, Rejection, Cancellation)
+_BODIES: Final[tuple[type[Body], ...]] = (
+    NewRun,
+    NewGraphRun,
+    ApproveRequest,
+    RejectRequest,
+    CancelRequest,
+)
 _TEMPLATE: Final = "#/components/schemas/{model}"
 
 TAGS: Final = (
@@ -142,7 +155,7 @@ def describe(app: FastAPI, *, has_keys: bool) -> None:
             made["security"] = [{"bearer": []}, {"apiKey": []}]
         return made
 
-    app.openapi = document  # type: ignore[method-assign]
+    app.openapi = document
 
 
 def _form_of(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ request accepts.
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
+from starlette._utils import get_route_path
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -208,10 +209,10 @@ def language_of(accepted: str) -> Language:
     best: tuple[float, Language] = (0.0, "en")
     for part in accepted.split(",")[:20]:
         name, _, weight = part.partition(";")
-        found = next((each for each in LANGUAGES if name.strip().lower()[:2] == each), None)
         quality = _quality(weight)
-        if found is not None and quality > best[0]:
-            best = (quality, found)
+        for each in LANGUAGES:
+            if name.strip().lower()[:2] == each and quality > best[0]:
+                best = (quality, each)
     return best[1]
 
 
@@ -285,8 +286,11 @@ def invalid(faults: Iterable[tuple[str, str]], language: Language) -> Response:
     return answer(body(INVALID, detail, language, problems=items))
 
 
-def add_handlers(app: FastAPI) -> None:
-    """Tell every error of the routes of `app` as a problem."""
+def add_handlers(app: FastAPI, allowed: Callable[[str], Collection[str]]) -> None:
+    """Tell every error of the routes of `app` as a problem.
+
+    `allowed` tells the methods that a path takes.
+    """
 
     async def on_error(request: Request, error: Exception) -> Response:
         language = language_of(request.headers.get("accept-language", ""))
@@ -305,13 +309,27 @@ def add_handlers(app: FastAPI) -> None:
         refusal = cast("HTTPException", error)
         rows = {404: NOT_FOUND, 405: NOT_ALLOWED, 413: TOO_LARGE, 415: WRONG_TYPE, 400: BAD_REQUEST}
         row = rows.get(refusal.status_code, REFUSED)
-        document = body(row, lookup(str(refusal.detail), language), language)
+        said = _DETAILS.get(refusal.status_code, str(refusal.detail))
+        document = body(row, lookup(said, language), language)
         document["status"] = refusal.status_code
-        return answer(document, refusal.headers)
+        headers = dict(refusal.headers or {})
+        methods = allowed(get_route_path(request.scope))
+        if refusal.status_code == HTTPStatus.METHOD_NOT_ALLOWED and methods:
+            headers["Allow"] = ", ".join(sorted(methods))
+        return answer(document, headers)
 
     app.add_exception_handler(LoomError, on_error)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_refusal)
+
+
+_DETAILS: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        404: "there is no route at this address",
+        405: "the route at this address takes another method",
+        413: "the body has more bytes than are accepted",
+    }
+)
 
 
 def faults_of(found: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:

@@ -4,9 +4,9 @@ from typing import Final
 
 from fastapi import APIRouter
 
+from loom_ia.access.http import paths as paths  # before any route is made
 from loom_ia.access.http.routes import agents, decisions, events, graphs, journal, runs, sessions
 
-# What ends in a word comes before what ends in an id, which may hold a slash.
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     agents.router,
     graphs.router,

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 
 from loom_ia.access.http.access import Visit
-from loom_ia.access.http.bodies import Approval, Cancellation, Rejection, read_json
+from loom_ia.access.http.bodies import ApproveRequest, CancelRequest, RejectRequest, read_json
 from loom_ia.access.http.openapi import body_of, refusals
 from loom_ia.access.http.queries import Session
 from loom_ia.access.http.replies import said
@@ -14,12 +14,12 @@ router = APIRouter(tags=["runs"])
 
 
 @router.post(
-    "/runs/{run_id:path}/approve",
+    "/runs/{run_id:run}/approve",
     operation_id="approve",
     summary="Grant what waits",
     response_model=Decided,
     responses=refusals(404, 409, 413, 415),
-    openapi_extra=body_of(Approval),
+    openapi_extra=body_of(ApproveRequest),
 )
 async def approve(
     run_id: str, visit: Visit, request: Request, session_id: Session = None
@@ -32,7 +32,7 @@ async def approve(
     `approve`.
     """
     visit.require("approve")
-    given = await read_json(request, Approval)
+    given = await read_json(request, ApproveRequest)
     decided = await visit.approve(
         run_id,
         call_id=given.call_id,
@@ -46,19 +46,19 @@ async def approve(
 
 
 @router.post(
-    "/runs/{run_id:path}/reject",
+    "/runs/{run_id:run}/reject",
     operation_id="reject",
     summary="Refuse what waits",
     response_model=Decided,
     responses=refusals(404, 409, 413, 415),
-    openapi_extra=body_of(Rejection),
+    openapi_extra=body_of(RejectRequest),
 )
 async def reject(
     run_id: str, visit: Visit, request: Request, session_id: Session = None
 ) -> Response:
     """Refuse a call that waits: the model reads the reason. Otherwise as `approve`."""
     visit.require("approve")
-    given = await read_json(request, Rejection)
+    given = await read_json(request, RejectRequest)
     decided = await visit.reject(
         run_id, call_id=given.call_id, by=given.by, reason=given.reason, session_id=session_id
     )
@@ -66,12 +66,12 @@ async def reject(
 
 
 @router.post(
-    "/runs/{run_id:path}/cancel",
+    "/runs/{run_id:run}/cancel",
     operation_id="cancelRun",
     summary="Stop a run",
     response_model=CancelledRun,
     responses=refusals(404, 409, 413, 415),
-    openapi_extra=body_of(Cancellation, required=False),
+    openapi_extra=body_of(CancelRequest, required=False),
 )
 async def cancel(
     run_id: str, visit: Visit, request: Request, session_id: Session = None
@@ -82,5 +82,5 @@ async def cancel(
     """
     visit.require("run")
     empty = not await request.body()
-    given = Cancellation() if empty else await read_json(request, Cancellation)
+    given = CancelRequest() if empty else await read_json(request, CancelRequest)
     return said(await visit.cancel(run_id, by=given.by, session_id=session_id))

@@ -24,7 +24,7 @@ router = APIRouter(tags=["journal"])
     response_model=list[dict[str, Any]],
     responses=refusals(),
 )
-async def search(  # noqa: PLR0913 -- one parameter for each condition
+async def search(  # noqa: PLR0913, PLR0917 -- one parameter for each condition
     visit: Visit,
     session_id: Annotated[str | None, Query(pattern=ID)] = None,
     run_id: Annotated[str | None, Query()] = None,
@@ -67,7 +67,7 @@ async def search(  # noqa: PLR0913 -- one parameter for each condition
 
 
 @router.get(
-    "/traces/{run_id:path}",
+    "/traces/{run_id:run}",
     operation_id="readTrace",
     summary="Read a run as a tree",
     response_model=Trace,

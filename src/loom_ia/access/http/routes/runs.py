@@ -44,7 +44,7 @@ async def list_runs(
 
 
 @router.get(
-    "/runs/{run_id:path}",
+    "/runs/{run_id:run}",
     operation_id="readRun",
     summary="Read where a run stands and what it gave",
     response_model=RunResult,
