@@ -66,6 +66,7 @@ class Fitting:
             if self._takes(str(own))
         }
         listed = {str(own) for own in withheld}
+        owns: dict[str, str] = {}
         for each in offered:
             own = each.name
             listed.add(own)
@@ -79,13 +80,14 @@ class Fitting:
                 if not problem:
                     try:
                         tools[name] = self._configured(each, name, reference)
+                        owns[name] = own
                     except (ValidationError, ValueError, TypeError) as error:
                         problem = told(error)
                 if problem:
                     reasons[storable_text(own)] = storable_text(problem)[:_LONGEST]
         self._warn(listed)
         specs = [[name, tool.spec.model_dump(mode="json")] for name, tool in tools.items()]
-        return Fitted(tools, reasons, digest(specs)[:16])
+        return Fitted(tools, reasons, digest(specs)[:16], owns)
 
     def _takes(self, own: str) -> bool:
         return any(reference.written.takes(own) for reference in self.references)

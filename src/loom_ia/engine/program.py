@@ -56,12 +56,14 @@ class Fitted:
     """What a source gave, as an agent sees it.
 
     `tools` are by the name that models see, `withheld` has reasons by the source's own names.
-    `digest` identifies the specs of the tools: never empty.
+    `digest` identifies the specs of the tools: never empty. `own` has the source's own names, by
+    those that models see.
     """
 
     tools: Mapping[str, Tool]
     withheld: Mapping[str, str]
     digest: str
+    own: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Fit(Protocol):

@@ -6,22 +6,28 @@ from typing import TYPE_CHECKING, Final
 from loom_ia.i18n import translate as _
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from loom_ia.access.cli.desk import Desk
+    from loom_ia.app.sources import SourceListing
     from loom_ia.config.env import EnvFile
     from loom_ia.config.load import LoadedConfig
     from loom_ia.config.overrides import Override
     from loom_ia.core.errors import Problem
     from loom_ia.core.model.tooling import ToolSpec
+    from loom_ia.engine.program import Program
     from loom_ia.engine.stages import Stages
 
 _LONGEST_VALUE: Final = 60
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command: it has none."""
-    del parser
+    """Declare the options of the command."""
+    parser.add_argument(
+        "--connect",
+        action="store_true",
+        help=_("connect to the MCP servers of the agents, and list the tools that they offer"),
+    )
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -34,17 +40,23 @@ def execute(args: argparse.Namespace) -> int:
 async def _validate(args: argparse.Namespace) -> int:
     from loom_ia.access.cli.arguments import config_path
     from loom_ia.access.cli.desk import open_desk
-    from loom_ia.access.cli.failures import COMPLETED
+    from loom_ia.access.cli.failures import COMPLETED, NOT_COMPLETED
+    from loom_ia.access.cli.validate_sources import connected, is_short, rows_of_sources
 
     async with open_desk(args) as desk:
-        _show(desk, config_path(args))
-    return COMPLETED
+        found = await connected(desk, servers=args.connect)
+        rows = (*_rows(desk, config_path(args)), *rows_of_sources(desk))
+        _show(desk, rows, found)
+    return NOT_COMPLETED if any(map(is_short, found)) else COMPLETED
 
 
-def _show(desk: "Desk", path: str) -> None:
+def _show(
+    desk: "Desk", rows: "Iterable[tuple[str, str]]", found: "Sequence[SourceListing]"
+) -> None:
     from loom_ia.access.cli.terminal import printable, show
+    from loom_ia.access.cli.validate_sources import lines_of, troubles
 
-    for label, value in _rows(desk, path):
+    for label, value in rows:
         show(printable(f"{label:<10} : {value}" if label else f"  {value}"))
     for name, graph in desk.graphs.items():
         said = _("{graph} : graph, {count} step(s)", graph=name, count=len(graph.steps))
@@ -57,10 +69,16 @@ def _show(desk: "Desk", path: str) -> None:
             model=" → ".join(facts.id for facts in program.plan.chain),
             count=kinds.count("python"),
         )
-        own = (*_delegated(program.plan.tools.values()), *_looking(program.stages))
+        own = (
+            *_delegated(program.plan.tools.values()),
+            *_sourced(program),
+            *_looking(program.stages),
+        )
         show(printable("  " + ", ".join((said, *own))))
+        for line in lines_of(name, found):
+            show(printable(line))
     show()
-    warnings = [*_said(desk.warnings), *_without_agent(desk)]
+    warnings = [*_said(desk.warnings), *_without_agent(desk), *troubles(found)]
     for line in warnings:
         show(printable(_("Warning    : {problem}", problem=line)))
     show(_conclusion(len(desk.programs), len(desk.graphs), len(warnings)))
@@ -77,6 +95,12 @@ def _delegated(tools: "Iterable[ToolSpec]") -> "Iterator[str]":
         yield _("{count} role(s) ({names})", count=len(roles), names=", ".join(roles))
     if agents := names.get("subagent"):
         yield _("{count} sub-agent(s) ({names})", count=len(agents), names=", ".join(agents))
+
+
+def _sourced(program: "Program") -> "Iterator[str]":
+    """Say which sources an agent takes tools from."""
+    if names := [source.name for source in program.sources]:
+        yield _("tools of {names}", names=", ".join(names))
 
 
 def _looking(stages: "Stages") -> "Iterator[str]":
