@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # the configuration and its classes are imported when there i
     from loom_ia.config.load import LoadedConfig
     from loom_ia.config.profiles import ActiveProfile
     from loom_ia.config.root import LoomConfig
+    from loom_ia.core.errors import Problem
     from loom_ia.core.views.checkup import Checkup, Probe
     from loom_ia.core.views.trace import Trace
     from loom_ia.graph.types import Approver as GraphApprover
@@ -208,6 +209,14 @@ class Loom:
     def mount(self) -> None:
         """Resolve every reference now; raises `ConfigError` with all that cannot be."""
         self._host.programs()
+
+    def check_serving(self, *, is_keyed: bool = False) -> "tuple[Problem, ...]":
+        """Check what only matters to who serves REST, and give the warnings.
+
+        Raises `ConfigError` for a secret of a trigger that is not there and, in prod, for want of
+        any API key; `is_keyed` when something else than the configuration knows keys.
+        """
+        return self._host.loaded.check_serving(is_keyed=is_keyed)
 
     async def checkup(
         self, model: str, *, told: "Callable[[Probe], None] | None" = None

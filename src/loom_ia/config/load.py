@@ -21,6 +21,8 @@ from loom_ia.config.checks import (
     DOUBTS,
     HARDENED,
     check_durability,
+    check_open,
+    check_secrets,
 )
 from loom_ia.config.document import Document, KeyPath, read_document
 from loom_ia.config.files import read_bytes
@@ -120,6 +122,17 @@ class LoadedConfig:
         _raise_if_any(problems)
         checks = (*HARDENED, *DOUBTS)
         return (*lost, *(fault for check in checks for fault in check(self.project)))
+
+    def check_serving(self, *, is_keyed: bool = False) -> tuple[Problem, ...]:
+        """Check what only matters to who serves, and give the warnings.
+
+        Raises `ConfigError` for a secret that is not there and, in prod, for a server that asks
+        nobody for a key; `is_keyed` when something else than the configuration asks for one.
+        """
+        missing = tuple(check_secrets(self.project, self.secret))
+        is_open = () if is_keyed else tuple(check_open(self.project))
+        _raise_if_any((*missing, *(is_open if self.profile.name == "prod" else ())))
+        return is_open
 
 
 def load_config(

@@ -57,6 +57,8 @@ _PATTERNS_TOLD: Final[Mapping[str, str]] = MappingProxyType(
     {
         "base_url": "must begin with http:// or https://, and hold neither a name nor a query",
         "api_key_env": "must be the name of a variable, such as PROVIDER_KEY, and not the key",
+        "hash": "must be sha256: and 64 digits from 0 to f, as `loom keys create` prints it",
+        "secret_env": "must be the name of a variable, such as HOOK_SECRET, and not the secret",
     }
 )
 _QUOTE: Final = "must be text, not {value} (put it in quotes)"

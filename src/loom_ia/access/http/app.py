@@ -28,8 +28,10 @@ def create_app(loom: Loom, *, own: bool = False, keys: Keys | None = None) -> Fa
 
     It can be mounted in an application of yours: `app.mount("/agents", create_app(loom))`, where
     `loom` is yours to enter and to leave. With `own`, it is entered and left with the application.
-    `keys` replaces what knows the keys of the configuration.
+    `keys` replaces what knows the keys of the configuration. Raises `ConfigError` in the profile
+    prod when no key is declared, and for a trigger whose secret is not there.
     """
+    loom.check_serving(is_keyed=keys is not None)
     http = loom.config.server.http
     docs = loom.profile.name != "prod" if http.docs is None else http.docs
 

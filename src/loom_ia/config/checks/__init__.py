@@ -13,6 +13,13 @@ from loom_ia.config.checks.budgets import check_budgets
 from loom_ia.config.checks.chains import check_chains, check_windows
 from loom_ia.config.checks.contracts import check_contracts
 from loom_ia.config.checks.cycles import check_cycles, check_cycles_in_python
+from loom_ia.config.checks.doors import (
+    check_doors,
+    check_expired,
+    check_notices,
+    check_open,
+    check_secrets,
+)
 from loom_ia.config.checks.durability import check_durability
 from loom_ia.config.checks.graphs import check_graphs, check_shapes
 from loom_ia.config.checks.idempotency import check_idempotency
@@ -29,6 +36,7 @@ from loom_ia.config.checks.state import check_state
 from loom_ia.config.checks.storage import check_storage
 from loom_ia.config.checks.subagents import check_subagents
 from loom_ia.config.checks.tools import check_tools
+from loom_ia.config.checks.triggers import check_triggers
 from loom_ia.config.checks.used_models import check_used_models
 from loom_ia.config.project import Project
 from loom_ia.core.errors import Problem
@@ -52,6 +60,9 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_subagents,
     check_graphs,
     check_cycles,
+    check_doors,
+    check_triggers,
+    check_notices,
 )
 
 CHECKS_OF_TOOLS: Final[tuple[Check, ...]] = (
@@ -72,7 +83,16 @@ HARDENED: Final[tuple[Check, ...]] = (
 )
 """What would better not be: told everywhere, and refused in prod."""
 
-DOUBTS: Final[tuple[Check, ...]] = (check_shapes, check_overlaps)
+DOUBTS: Final[tuple[Check, ...]] = (check_shapes, check_overlaps, check_expired)
 """What probably was not meant: told everywhere, refused nowhere; only asked of a sound project."""
 
-__all__ = ["CHECKS", "CHECKS_OF_TOOLS", "DOUBTS", "HARDENED", "Check", "check_durability"]
+__all__ = [
+    "CHECKS",
+    "CHECKS_OF_TOOLS",
+    "DOUBTS",
+    "HARDENED",
+    "Check",
+    "check_durability",
+    "check_open",
+    "check_secrets",
+]

@@ -14,14 +14,14 @@ RESERVED_AGENTS: Final = frozenset({"_compaction"})
 def check_names(project: Project) -> Iterator[Problem]:
     """Refuse a name that is used twice, and those that the engine keeps for itself."""
     if "models" not in project.broken:
-        yield from _unique(
+        yield from unique(
             (project.source.inside("models", position), model.id, "id")
             for position, model in enumerate(project.root.models)
         )
     named = [agent for agent in project.agents if "name" not in agent.broken]
-    yield from _unique((agent.source, agent.spec.name, "name") for agent in named)
+    yield from unique((agent.source, agent.spec.name, "name") for agent in named)
     graphs = [graph for graph in project.graphs if "name" not in graph.broken]
-    yield from _unique((graph.source, graph.spec.name, "name") for graph in graphs)
+    yield from unique((graph.source, graph.spec.name, "name") for graph in graphs)
     for agent in named:
         if agent.spec.name in RESERVED_AGENTS:
             template = "the name {name} is reserved (choose another)"
@@ -34,7 +34,8 @@ def check_names(project: Project) -> Iterator[Problem]:
             yield agent.source.problem(("name",), template, name=agent.spec.name)
 
 
-def _unique(named: Iterable[tuple[Source, str, str]]) -> Iterator[Problem]:
+def unique(named: Iterable[tuple[Source, str, str]]) -> Iterator[Problem]:
+    """Refuse a name that is used twice; each is given with its place and the key it stands at."""
     first: dict[str, Source] = {}
     for source, name, key in named:
         known = first.setdefault(name, source)
