@@ -3,6 +3,7 @@
 Law. What is not named here is refused, and every size is bounded before anything is done with it.
 """
 
+from functools import cache
 from typing import Annotated, Final, Literal, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -123,8 +124,12 @@ def read_arguments(kind: type[A], given: object) -> A:
         raise ArgumentsRefused("the arguments do not fit: {faults}", faults=told) from None
 
 
+@cache
 def schema_of(kind: type[_Arguments]) -> JsonObject:
-    """Give the JSON Schema of what is accepted, in what every generation of clients reads."""
+    """Give the JSON Schema of what is accepted, in what every generation of clients reads.
+
+    It is made once: copy it to change it.
+    """
     schema = cast("JsonObject", kind.model_json_schema(by_alias=True))
     return cast("JsonObject", _bare(schema))
 

@@ -5,6 +5,7 @@ clients show or act upon: they are never better than the truth.
 """
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -101,7 +102,7 @@ def _graphs(loom: Loom, portal: Portal) -> Iterator[Offer]:
     for name, graph in loom.graphs.items():
         if name in MCP_SERVICES or not portal.visitor.sees(name):
             continue
-        schema = schema_of(GraphArguments)
+        schema = deepcopy(schema_of(GraphArguments))
         state = dict(input_schema(graph))
         if definitions := state.pop("$defs", None):
             schema["$defs"] = definitions
