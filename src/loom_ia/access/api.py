@@ -9,9 +9,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from loom_ia.access.graphs import HostGraphs
-from loom_ia.app import approvals, cancel, reading, recovery, resuming, runs
+from loom_ia.app import approvals, cancel, following, reading, recovery, resuming, runs
 from loom_ia.app import sessions as sessions_
 from loom_ia.app.approvals import NO_ANSWER, Ruling
+from loom_ia.app.following import Following, Manner
 from loom_ia.app.house import House
 from loom_ia.app.instance import Instance
 from loom_ia.app.recovery import RecoveryReport
@@ -488,22 +489,65 @@ class Loom:
         return run, log.state
 
     async def events(
-        self, run_id: RunId, *, session_id: SessionId | None = None, after_seq: int = 0
+        self,
+        run_id: RunId,
+        *,
+        session_id: SessionId | None = None,
+        after_seq: int = 0,
+        subruns: bool = True,
     ) -> list[Event]:
-        """Read the events of a run that follow place `after_seq` of its session."""
+        """Read the events of a run that follow place `after_seq` of its session.
+
+        `subruns` includes those of the runs below it.
+        """
         return await reading.events(
-            self._instance, run_id, session_id=session_id, after_seq=after_seq
+            self._instance, run_id, session_id=session_id, after_seq=after_seq, subruns=subruns
         )
 
     async def follow(
-        self, run_id: RunId, *, session_id: SessionId | None = None, after_seq: int = 0
-    ) -> AsyncIterator[Event]:
-        """Give the events of a run that follow `after_seq`, then new ones until the run is over."""
-        followed = reading.follow(
-            self._instance, run_id, session_id=session_id, after_seq=after_seq
+        self,
+        run_id: RunId,
+        *,
+        session_id: SessionId | None = None,
+        after_seq: int = 0,
+        subruns: bool = True,
+        deltas: bool = False,
+    ) -> AsyncIterator[LiveItem]:
+        """Give the events of a run that follow `after_seq`, then new ones until the run is over.
+
+        `subruns` includes those of the runs below it. With `deltas`, the text that models say comes
+        too, if this instance drives the run, whoever asked for it: `Spoken`, a `TextDelta` that
+        bears its run and its `offset` in the answer, and `Unsaid`, a `Reset`, when it is abandoned.
+        Leaving the iteration changes nothing for the run. Raises `UnknownRun`, and `CursorRefused`
+        for a place beyond the last event.
+        """
+        manner = Manner(subruns=subruns, deltas=deltas)
+        followed = await self.following(
+            run_id, session_id=session_id, after_seq=after_seq, manner=manner
         )
-        async for event in followed:
-            yield event
+        try:
+            while (items := await followed.next()) is not None:
+                for item in items:
+                    yield item
+        finally:
+            followed.close()
+
+    async def following(
+        self,
+        run_id: RunId,
+        *,
+        session_id: SessionId | None = None,
+        after_seq: int | str = 0,
+        manner: Manner | None = None,
+    ) -> Following:
+        """Begin to follow a run as `follow` does, to ask for what is new in your own time."""
+        return await following.follow(
+            self._instance,
+            run_id,
+            session_id=session_id,
+            after_seq=after_seq,
+            manner=manner or Manner(),
+        )
 
     async def query(self, query: EventQuery) -> list[Event]:
         """Search the journal."""

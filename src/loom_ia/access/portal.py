@@ -5,13 +5,15 @@ through the door, and whether content is shown. Doors translate and never decide
 is refused before anything is read or written, and the visitor alone says who acts.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from loom_ia.access.api import Loom
+from loom_ia.access.followed import Followed
 from loom_ia.app.approvals import NO_ANSWER
+from loom_ia.app.following import Manner
 from loom_ia.app.instance import DEFAULT_TENANT
 from loom_ia.core.errors import (
     ApprovalStale,
@@ -321,28 +323,32 @@ class Portal:
     ) -> list[JsonObject]:
         """Read the events of a run, and of those below it, in their full form."""
         await self._seen("read", run_id, session_id)
-        found = await self._loom.events(run_id, session_id=session_id, after_seq=after_seq)
+        found = await self._loom.events(
+            run_id, session_id=session_id, after_seq=after_seq, subruns=subruns
+        )
         guard = await self._guard(run_id, session_id)
-        return [guard.shown(e) for e in found if subruns or e.run_id == run_id]
+        return [guard.shown(event) for event in found]
 
-    async def follow(
+    async def following(
         self,
         run_id: RunId,
         *,
         session_id: SessionId | None = None,
-        after_seq: int = 0,
+        after_seq: int | str = 0,
         subruns: bool = True,
-    ) -> AsyncIterator[JsonObject]:
-        """Give the events of a run that follow `after_seq`, then new ones until the run is over.
+        deltas: bool = True,
+    ) -> Followed:
+        """Begin to follow a run, what survives a power cut alone; close what is given.
 
-        Raises `Forbidden` where an agent appears that the visitor has nothing to do with.
+        What is said comes with `deltas` to those who may read content.
         """
         await self._seen("read", run_id, session_id)
         guard = await self._guard(run_id, session_id)
-        followed = self._loom.follow(run_id, session_id=session_id, after_seq=after_seq)
-        async for event in followed:
-            if subruns or event.run_id == run_id:
-                yield guard.shown(event)
+        manner = Manner(subruns=subruns, deltas=deltas and self._content, flushed=True)
+        following = await self._loom.following(
+            run_id, session_id=session_id, after_seq=after_seq, manner=manner
+        )
+        return Followed(following, guard, content=self._content)
 
     async def query(self, query: EventQuery) -> list[JsonObject]:
         """Search the journal; a key limited to some agents finds what they did alone."""
@@ -573,6 +579,11 @@ class _Guard:
 
     def shown(self, event: Event) -> JsonObject:
         """Show an event; raises `Forbidden` when its agent is not one of the visitor."""
+        self.require(event)
+        return shown(event, content=self._content)
+
+    def require(self, event: Event) -> None:
+        """Raise `Forbidden` when the agent of an event is not one of the visitor."""
         visitor = self._portal.visitor
         if visitor.agents and not visitor.sees(event.agent):
             run = self._session.runs.get(event.run_id)
@@ -584,7 +595,6 @@ class _Guard:
                     key=visitor.name,
                     agent=name,
                 )
-        return shown(event, content=self._content)
 
 
 def _agent_of(run: RunState, session: SessionState) -> str:

@@ -1,8 +1,8 @@
-"""Reading the journal of a run, once or as it grows."""
+"""Reading the journal of a run."""
 
-from collections.abc import AsyncIterator
 from typing import Final
 
+from loom_ia.app.following import is_below
 from loom_ia.app.instance import DEFAULT_TENANT, Instance
 from loom_ia.app.sessions import session_events
 from loom_ia.core.events.envelope import Event
@@ -11,8 +11,6 @@ from loom_ia.core.events.query import EventQuery
 from loom_ia.core.ids import RunId, SessionId
 from loom_ia.core.views.budget import budget_uses
 from loom_ia.core.views.report import Ledger, Period, UsageReport, bounds, usage_report
-from loom_ia.engine.log import SessionLog
-from loom_ia.engine.streaming import Feed
 
 _PAGE: Final = 1_000
 
@@ -23,6 +21,7 @@ async def events(
     *,
     session_id: SessionId | None = None,
     after_seq: int = 0,
+    subruns: bool = True,
 ) -> list[Event]:
     """Read the events of a run, and of the runs below it, that follow `after_seq`, in order.
 
@@ -31,45 +30,11 @@ async def events(
     log, run = await instance.find(run_id, session_id)
     stored = await log.journal.read(log.tenant_id, log.session_id, after=after_seq)
     root = run.header.root_run_id
+    if not subruns:
+        return [event for event in stored if event.run_id == run_id]
     if root == run_id:
         return [event for event in stored if event.root_run_id == root]
-    return [event for event in stored if event.run_id == run_id]
-
-
-async def follow(
-    instance: Instance,
-    run_id: RunId,
-    *,
-    session_id: SessionId | None = None,
-    after_seq: int = 0,
-    poll: float = 0.5,
-) -> AsyncIterator[Event]:
-    """Give the events of a run that follow `after_seq`, then new ones until the run is over.
-
-    What this instance writes comes at once; what others write is looked for every `poll` seconds.
-    Raises `UnknownRun`.
-    """
-    log, run = await instance.find(run_id, session_id)
-    root = run.header.root_run_id
-    feed = Feed(log, root, cursor=after_seq)
-    feed.attach()
-    try:
-        while True:
-            closed = _is_over(log, run_id)
-            async for item in feed.ready():
-                if isinstance(item, Event) and run_id in {root, item.run_id}:
-                    yield item
-            if closed:
-                return
-            await feed.wait(poll)
-            await log.catch_up()
-    finally:
-        feed.detach()
-
-
-def _is_over(log: SessionLog, run_id: RunId) -> bool:
-    run = log.run(run_id)
-    return run is None or run.outcome is not None
+    return [event for event in stored if is_below(log, event.run_id, run_id)]
 
 
 async def report(

@@ -128,7 +128,7 @@ class RateLimited(CallerError):
         self.retry_after = retry_after
 
 
-class CursorRefused(CallerError):
+class CursorRefused(CallerError, ValueError):
     """What was given as the last thing read is not in the journal; `last` is what is, if any."""
 
     def __init__(self, template: str, /, *, last: str | int | None, **params: object) -> None:

@@ -25,7 +25,6 @@ from loom_ia.core.decide.effects import (
 )
 from loom_ia.core.errors import InternalError
 from loom_ia.core.ids import RunId
-from loom_ia.core.model.chunks import TextDelta
 from loom_ia.core.model.sizes import Sizes
 from loom_ia.core.plan import AgentPlan, Plan
 from loom_ia.core.state.run import Completed, RunState
@@ -68,6 +67,7 @@ class Drive:
         finally:
             if context.flight:
                 await land(context)
+            context.pen.log.voices.hush(context.pen.run_id)
 
     async def turn_equipped(self, program: Program) -> RunState:
         """Advance the run with the tools of its sources, which are opened for this drive.
@@ -162,17 +162,19 @@ class Drive:
 
     def _show_held(self, plan: Plan) -> None:
         """Show an answer that was held back until it passed its checks."""
-        end, chunk = self.context.run.outcome, self.context.chunk
-        if chunk is None or not isinstance(plan, AgentPlan) or not plan.holds_text:
+        context = self.context
+        if not context.shows or not isinstance(plan, AgentPlan) or not plan.holds_text:
             return
+        end = context.run.outcome
         if isinstance(end, Completed) and (text := end.output.as_text()):
-            chunk(TextDelta(text))
+            context.tell_whole(text)
 
     async def drive_below(
         self, above: EffectContext, run_id: RunId, program: AnyProgram
     ) -> RunState:
         """Drive a run that this one opened."""
         pen = above.pen.log.pen(run_id, self.pilot.may_write)
+        is_followed = above.shows and _is_followed(above, run_id)
         context = replace(
             above,
             pen=pen,
@@ -181,7 +183,8 @@ class Drive:
             seen_calls=SeenCalls(),
             sizes=Sizes(),
             state_writes={},
-            chunk=above.chunk if _is_followed(above, run_id) else None,
+            chunk=above.chunk if is_followed else None,
+            shows=is_followed,
             drive_below=self.drive_below,
         )
         return await replace(self, context=context, interrupt=Interrupt()).run()

@@ -9,6 +9,7 @@ waited for, whatever cancels the writer.
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Protocol, TypeAlias, TypeVar
@@ -32,6 +33,7 @@ from loom_ia.core.ports.clock import Clock
 from loom_ia.core.ports.journal import Journal, SequenceConflict
 from loom_ia.core.state.run import RunState
 from loom_ia.core.state.session import RunView, SessionState
+from loom_ia.engine.voices import Voices
 
 T = TypeVar("T")
 
@@ -59,6 +61,9 @@ class SessionLog:
         self.session_id = session_id
         self.state = SessionState()
         self.followers: list[Follower] = []
+        self.voices = Voices()
+        self.looked_at = 0.0
+        self._flushed = 0
         self._lock = asyncio.Lock()
         self._stale = False
         self._unflushed = False
@@ -83,13 +88,28 @@ class SessionLog:
         """Whether something was written that a power cut could still take."""
         return self._unflushed
 
+    @property
+    def flushed_seq(self) -> int:
+        """The place up to which everything is known to survive a power cut."""
+        return self._flushed if self.journal.durable else self.state.last_seq
+
     async def flush(self) -> None:
         """Make everything that was written survive a power cut."""
         if self._unflushed:
-            covered = self.state.last_seq
-            await self.journal.flush()
+            covered = await self._flush()
             if self.state.last_seq == covered:  # else more was written while it was under way
                 self._unflushed = False
+
+    async def settle(self) -> None:
+        """Flush what is known of the session, whoever wrote it, before it is told outside."""
+        if self.flushed_seq < self.state.last_seq:
+            await self._flush()
+
+    async def _flush(self) -> int:
+        covered = self.state.last_seq
+        await self.journal.flush()
+        self._flushed = max(self._flushed, covered)
+        return covered
 
     async def append(self, run_id: RunId, rule: Rule, *, sync: bool) -> RunState:
         """Write what `rule` gives for the run as it is now, and return the run that follows.
@@ -162,6 +182,8 @@ class SessionLog:
             for run in after:
                 self.state.put(run)
             self._unflushed = not sync
+            if sync:
+                self._flushed = outcome
             self._tell(batch)
         if cancelled is not None:
             raise cancelled
@@ -180,6 +202,7 @@ class SessionLog:
         return closed, drafts
 
     async def _read_tail(self) -> None:
+        self.looked_at = time.monotonic()
         tail = await self.journal.read(self.tenant_id, self.session_id, after=self.state.last_seq)
         self._stale = False
         self._take(tail)

@@ -4,6 +4,7 @@ Law. Nothing is decided here: routes hand what they are asked to the `Portal` of
 say what it answers. What `create_app` does not own, it does not close.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -18,6 +19,7 @@ from loom_ia.access.http.access import Doorkeeper, Keys
 from loom_ia.access.http.mcp import McpRoute
 from loom_ia.access.http.queries import refuse_unknown
 from loom_ia.access.http.routes import ROUTERS
+from loom_ia.access.http.sse import Frames
 from loom_ia.assembly.api_keys import key_ring
 
 PREFIX: Final = "/v1"
@@ -28,8 +30,10 @@ def create_app(loom: Loom, *, own: bool = False, keys: Keys | None = None) -> Fa
 
     It can be mounted in an application of yours: `app.mount("/agents", create_app(loom))`, where
     `loom` is yours to enter and to leave. With `own`, it is entered and left with the application.
-    `keys` replaces what knows the keys of the configuration. Raises `ConfigError` in the profile
-    prod when no key is declared, and for a trigger whose secret is not there.
+    `keys` replaces what knows the keys of the configuration. Whoever serves it sets
+    `app.state.stopping` before it waits for open responses, so that those that last are ended.
+    Raises `ConfigError` in the profile prod when no key is declared, and for a trigger whose secret
+    is not there.
     """
     loom.check_serving(is_keyed=keys is not None)
     http = loom.config.server.http
@@ -57,6 +61,8 @@ def create_app(loom: Loom, *, own: bool = False, keys: Keys | None = None) -> Fa
     )
     prefix = f"{http.base_path}{PREFIX}"
     doorkeeper = app.state.doorkeeper = Doorkeeper(loom, keys or _keys(loom), prefix)
+    app.state.frames = Frames()
+    app.state.stopping = asyncio.Event()
     mcp = McpRoute(doorkeeper)
     mcp.add_to(app)
     problems.add_handlers(app, _methods(prefix))

@@ -158,10 +158,10 @@ class ModelCall:
 
     @property
     def _listener(self) -> Callable[[ModelChunk], None] | None:
-        chunk = self.context.chunk
-        if self.judge or chunk is None:
+        context = self.context
+        if self.judge or not context.shows:
             return None
-        return _silent(chunk) if self.context.agent.plan.holds_text else chunk
+        return _silent(context.tell) if context.agent.plan.holds_text else context.tell
 
     def _forget_shown(self) -> None:
         if self._heard.begun and self._listener is not None:

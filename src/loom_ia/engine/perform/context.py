@@ -10,7 +10,7 @@ from loom_ia.core.errors import InternalError
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.ids import CallId, RunId
 from loom_ia.core.json import JsonValue
-from loom_ia.core.model.chunks import ModelChunk
+from loom_ia.core.model.chunks import ModelChunk, TextDelta
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.sizes import Sizes
 from loom_ia.core.state.run import RunState
@@ -76,8 +76,9 @@ class EffectContext:
 
     `flight` has the steps of a graph that run beside each other. `drive_below` drives a run that
     this one opened. `causes` keeps the exceptions behind failures, by run and step, for whoever
-    drives; `token` is shown pieces of text of steps. `state_writes` has what calls that ended
-    write in the state of the session, though their ends may not be facts yet.
+    drives; `chunk` is told what models stream, `token` is shown pieces of text of steps. Without
+    `shows`, nobody is told what the models of the run stream. `state_writes` has what calls that
+    ended write in the state of the session, though their ends may not be facts yet.
     """
 
     pen: Pen
@@ -85,6 +86,7 @@ class EffectContext:
     worker_id: str
     chunk: Callable[[ModelChunk], None] | None = None
     token: Callable[[RunId, str, str], None] | None = None
+    shows: bool = True
     flight: dict[CallId, StepTask] = field(default_factory=dict[CallId, StepTask])
     causes: dict[tuple[RunId, str], BaseException] = field(
         default_factory=dict[tuple[RunId, str], BaseException]
@@ -115,6 +117,20 @@ class EffectContext:
         if not isinstance(self.program, GraphProgram):
             raise InternalError("run {run_id} is not that of a graph", run_id=self.pen.run_id)
         return self.program
+
+    def tell(self, chunk: ModelChunk) -> None:
+        """Tell what a model of the run streams to whoever drives, and to those who listen."""
+        if self.chunk is not None:
+            self.chunk(chunk)
+        log = self.pen.log
+        log.voices.piece(self.pen.run_id, chunk, log.state.last_seq)
+
+    def tell_whole(self, text: str) -> None:
+        """Tell a text that was held back until it passed its checks."""
+        if self.chunk is not None:
+            self.chunk(TextDelta(text))
+        log = self.pen.log
+        log.voices.whole(self.pen.run_id, text, log.state.last_seq)
 
     def stage(self, *facts: Payload) -> None:
         """Give facts that will be written before anything else happens."""

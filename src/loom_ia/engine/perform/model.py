@@ -17,7 +17,7 @@ from loom_ia.core.events.model import FallbackReason, ModelFellBack, ModelRespon
 from loom_ia.core.events.run import StepCompleted
 from loom_ia.core.ids import CallId
 from loom_ia.core.json import JsonObject, storable_text
-from loom_ia.core.model.chunks import INVALID_ARGUMENTS, TextDelta
+from loom_ia.core.model.chunks import INVALID_ARGUMENTS
 from loom_ia.core.model.content import ToolCallBlock
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.models import ModelSpec
@@ -69,8 +69,8 @@ async def call_model(effect: CallModel, context: EffectContext) -> None:
 def _show_held(context: EffectContext, message: Message) -> None:
     """Show the text that goes with calls, now that it is whole, where text is held back."""
     text = message.as_text() if message.calls else ""
-    if text and context.chunk is not None and context.agent.plan.holds_text:
-        context.chunk(TextDelta(text))
+    if text and context.shows and context.agent.plan.holds_text:
+        context.tell_whole(text)
 
 
 @dataclass(frozen=True, slots=True)
