@@ -40,7 +40,7 @@ _RETRY_MS: Final = 2_000
 _CHUNK: Final = 65_536
 HEADERS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "Cache-Control": "no-store",
+        "Cache-Control": "no-cache",
         "X-Accel-Buffering": "no",  # nginx would keep the frames back
         "X-Content-Type-Options": "nosniff",
     }
@@ -116,7 +116,6 @@ class EventStream(Response):
     ) -> None:
         self.status_code = 200
         self.background = None
-        self.body = b""
         self.init_headers(HEADERS)
         self._followed = followed
         self._frames = frames
