@@ -48,6 +48,8 @@ from loom_ia.engine.program import Approver
 from loom_ia.engine.streaming import LiveItem
 
 if TYPE_CHECKING:  # the configuration and its classes are imported when there is one to read
+    from loom_ia.app.linked import Linked
+    from loom_ia.app.outbox import Outbox
     from loom_ia.config.load import LoadedConfig
     from loom_ia.config.profiles import ActiveProfile
     from loom_ia.config.root import LoomConfig
@@ -87,10 +89,10 @@ class Loom:
             durable = store.durable if store is not None else None
             loaded = prepare_config(config, durable=durable, prices=price_list())
         self._host = Host(loaded, store=store, models=models, sources=sources)
-        settings = loaded.config.execution
+        settings, clock = loaded.config.execution, clock or SystemClock()
         self._instance = Instance(
             journal=self._host.journal,
-            clock=clock or SystemClock(),
+            clock=clock,
             worker_id=f"worker-{secrets.token_hex(6)}",
             lease=span(settings.lease),
             programs=self._host.programs,
@@ -106,6 +108,7 @@ class Loom:
                 loaded.config.language,
             ),
             shutdown_timeout=settings.shutdown_timeout,
+            outbox=_outbox(loaded, clock),
         )
 
     @classmethod
@@ -414,6 +417,41 @@ class Loom:
         ruling = Ruling(run_id, "", call_id, "", session_id)
         await approvals.require_undecided(self._instance, ruling)
 
+    @property
+    def has_links(self) -> bool:
+        """Whether links to the page of decisions are signed, and so can be opened."""
+        return self._instance.outbox is not None and self._instance.outbox.links is not None
+
+    async def linked(self, token: str) -> "Linked":
+        """Read what a link leads to, by the end of its address; nothing changes.
+
+        Raises `LinkRefused`.
+        """
+        from loom_ia.app import linked
+
+        return await linked.linked(self._instance, token)
+
+    async def decide_by_link(
+        self,
+        token: str,
+        *,
+        granted: bool,
+        name: str = "",
+        reason: str = "",
+        answer: object = NO_ANSWER,
+    ) -> tuple[CallId, ...]:
+        """Decide by a link, and go on in the background; the link is signed, with `name`.
+
+        Raises `LinkRefused`, and as `approve`; nothing is written then.
+        """
+        from loom_ia.app import linked
+
+        run_id, decided = await linked.decide(
+            self._instance, token, granted=granted, name=name, reason=reason, answer=answer
+        )
+        self._go_on(run_id, decided)
+        return decided
+
     async def drain(self) -> None:
         """Wait until everything that was begun in the background is done."""
         await self._instance.drain()
@@ -635,3 +673,17 @@ class Loom:
         if decided:
             job = resuming.resume_in_background(self._instance, run_id)
             self._instance.start_job(asyncio.create_task(job))
+
+
+def _outbox(loaded: "LoadedConfig", clock: Clock) -> "Outbox | None":
+    """Make what tells people that something waits; None where nobody is told."""
+    notices = loaded.config.notices
+    if not notices.targets and notices.secret_env is None:
+        return None
+    from loom_ia.app.links import Links
+    from loom_ia.app.outbox import Outbox
+    from loom_ia.assembly.notices import announcing
+
+    made = announcing(loaded, clock)
+    links = Links(made.secrets, notices.public_url, notices.expires_in) if made.secrets else None
+    return Outbox(made.addressees, links)

@@ -22,6 +22,11 @@ class ToolOverrides(Value):
     idempotent: bool | None = Field(default=None, description=_KEPT)
     timeout: float | None = Field(default=None, gt=0, description=_KEPT)
     offload_over: int | None = Field(default=None, gt=0, description=_KEPT)
+    notice: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The sentence that is told to whoever must let a call go.",
+    )
     output: Contract | None = Field(
         default=None, description="What it must give; else the model reads why it was refused."
     )

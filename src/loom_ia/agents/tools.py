@@ -18,6 +18,10 @@ from loom_ia.core.model.naming import shown_name
 from loom_ia.core.model.tooling import ApprovalMode, OnUnknown, SideEffects
 
 _OVERRIDES: Final = "Overrides what the tool declares."
+_NOTICE: Final = (
+    "The sentence that is told to whoever must let a call go, with `{{ argument }}`; overrides "
+    "what the tool declares."
+)
 
 
 class ToolReference(Value):
@@ -64,6 +68,7 @@ class PythonTool(ToolReference):
     idempotent: bool | None = Field(default=None, description=_OVERRIDES)
     on_unknown: OnUnknown | None = Field(default=None, description=_OVERRIDES)
     offload_over: int | None = Field(default=None, gt=0, description=_OVERRIDES)
+    notice: str | None = Field(default=None, min_length=1, description=_NOTICE)
     output: Contract | None = Field(
         default=None, description="What it must give; else the model reads why it was refused."
     )
@@ -101,6 +106,7 @@ class GraphTool(ToolReference):
     )
     side_effects: SideEffects | None = Field(default=None, description=_OVERRIDES)
     approval: ApprovalMode | None = Field(default=None, description=_OVERRIDES)
+    notice: str | None = Field(default=None, min_length=1, description=_NOTICE)
 
 
 class SourcedTools(ToolReference):

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from loom_ia.app.house import House
+from loom_ia.app.outbox import Outbox
 from loom_ia.core.errors import (
     LoomClosed,
     RunBelow,
@@ -61,6 +62,7 @@ class Instance:
     attachments: AttachmentLimits = field(default_factory=AttachmentLimits)
     idempotency: IdempotencyStore | None = None
     house: House | None = None
+    outbox: Outbox | None = None
     shutdown_timeout: float = 30.0
     alone: bool = False
     driven: dict[RunId, Driven] = field(default_factory=dict[RunId, Driven])

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from loom_ia.app import notices
 from loom_ia.app.instance import DEFAULT_TENANT, Instance
 from loom_ia.app.resuming import result_of, resume
 from loom_ia.core.errors import ClaimConflict, JournalBusy, LoomError
@@ -60,6 +61,8 @@ class RecoveryReport:
 async def recover(instance: Instance, *, session_id: SessionId | None = None) -> RecoveryReport:
     """Drive on every run that is open and that nobody drives, a few at a time.
 
+    Of those that wait for a human, what is owed to people is sent in the background.
+
     A failure to take up one run never touches the others: transient errors of the journal are
     tried again, and what remains is reported.
     """
@@ -92,7 +95,7 @@ async def watch(instance: Instance, *, interval: float | None = None) -> None:
 
     async def one(run_id: RunId, home: SessionId) -> None:
         async with limit:
-            outcome = await _take_up(instance, run_id, home)
+            outcome = await _take_up(instance, run_id, home, patient=True)
         if isinstance(outcome, Unrecovered):
             _log.warning("run %s not recovered: %s", run_id, outcome.error)
 
@@ -143,7 +146,7 @@ async def open_runs(
 
 
 async def _take_up(
-    instance: Instance, run_id: RunId, home: SessionId
+    instance: Instance, run_id: RunId, home: SessionId, *, patient: bool = False
 ) -> RunResult | Unrecovered | str:
     tries = 0
     while True:
@@ -151,7 +154,9 @@ async def _take_up(
             return "driven"
         try:
             log, run = await instance.find(run_id, home)
-            if is_held(run, log.state.runs, instance.clock.now()):
+            if is_held(run, log.state.runs, now := instance.clock.now()):
+                if run.lease is None or not run.lease.is_live(now):  # its driver is gone
+                    notices.tell(instance, log, run, patient=patient)
                 return "waiting"
             run = await resume(instance, run_id, session_id=home, by="recover")
             return result_of(instance, run)

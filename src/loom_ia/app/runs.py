@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias, cast
 
+from loom_ia.app import notices
 from loom_ia.app.instance import Instance
 from loom_ia.app.session_state import require_state
 from loom_ia.core.decide.limits import rebound
@@ -166,7 +167,7 @@ async def drive_seated(
     if not instance.alone:
         instance.heart.watch(run_id, log, interrupt)
     try:
-        return await Drive(context, instance.pilot, interrupt, performers, meter).run()
+        run = await Drive(context, instance.pilot, interrupt, performers, meter).run()
     except RunMoved:
         moved = log.run(run_id)
         if moved is None:
@@ -178,6 +179,8 @@ async def drive_seated(
     finally:
         if not instance.alone:
             instance.heart.forget(run_id)
+    notices.tell(instance, log, run)
+    return run
 
 
 async def resume(

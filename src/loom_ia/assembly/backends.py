@@ -10,7 +10,9 @@ from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
-BackendKind: TypeAlias = Literal["journal", "artifacts", "idempotency", "model", "prices", "source"]
+BackendKind: TypeAlias = Literal[
+    "journal", "artifacts", "idempotency", "model", "prices", "source", "notice"
+]
 
 
 class Backend(NamedTuple):
@@ -46,6 +48,10 @@ BACKENDS: Final[Mapping[tuple[BackendKind, str], Backend]] = MappingProxyType(
             "loom_ia.adapters.models.openai_responses.client:ResponsesModel", "openai", "openai"
         ),
         ("source", "mcp"): Backend("loom_ia.adapters.mcp.source:McpSource", "mcp", "mcp"),
+        ("notice", "webhook"): Backend(
+            "loom_ia.adapters.notices.webhook:WebhookSender", "http", "httpx2"
+        ),
+        ("notice", "command"): Backend("loom_ia.adapters.notices.command:CommandSender"),
         ("prices", "genai"): Backend(
             "loom_ia.adapters.prices.genai:listed_pricing", "prices", "genai_prices"
         ),

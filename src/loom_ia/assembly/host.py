@@ -18,6 +18,7 @@ from loom_ia.assembly.backends import factory
 from loom_ia.assembly.checks import checks_digest, role_stages, stages_of
 from loom_ia.assembly.graphs import Graphs
 from loom_ia.assembly.models import Models
+from loom_ia.assembly.notices import notice_problems
 from loom_ia.assembly.session_state import state_rules
 from loom_ia.assembly.sources import Sources
 from loom_ia.assembly.tools import configured, graph_tool
@@ -95,6 +96,7 @@ class Host:
             judges = (judge for agent in self.config.agents for _, judge, _ in agent.judges)
             used = (model for speaker in (*speakers, *judges) for model in speaker.chain)
             problems = [*self.models.make(frozenset(used)), *self.sources.make()]
+            problems += notice_problems(self.loaded)
             graphs = Graphs(self.loaded)
             known = graphs.all()
             programs: dict[str, Program] = {}

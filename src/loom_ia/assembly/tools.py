@@ -88,9 +88,9 @@ def graph_tool(
         host=host,
         store=store,
     )
-    if reference.approval is None:
-        return made
-    return replace(made, spec=made.spec.model_copy(update={"approval": reference.approval}))
+    said = {"approval": reference.approval, "notice": reference.notice}
+    changes = {key: value for key, value in said.items() if value is not None}
+    return replace(made, spec=made.spec.model_copy(update=changes)) if changes else made
 
 
 def _changed(tool: Tool, changes: dict[str, Any], defaults: ToolExecution) -> Tool:

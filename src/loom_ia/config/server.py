@@ -167,7 +167,7 @@ class NoticeTarget(Section):
         description="Headers of the webhook, each from the variable that is named.",
     )
     secret_env: VariableName | None = Field(
-        default=None, description="The variable with the secret that signs what is posted."
+        default=None, description="The variable with the secret that signs what is posted (HMAC)."
     )
     command: tuple[str, ...] = Field(
         default=(),
@@ -197,7 +197,12 @@ class Notices(Section):
         description="What the links begin with, as people reach this server; no link without it.",
     )
     secret_env: VariableName | None = Field(
-        default=None, description="The variable with the secret that signs the links."
+        default=None,
+        description="The variable with the secret that signs the links; no page without it.",
+    )
+    previous_secret_env: VariableName | None = Field(
+        default=None,
+        description="The variable with the secret that signed them before, which still opens them.",
     )
     expires_in: float = Field(
         default=86_400.0, gt=0, description="Seconds for which a link may be used."

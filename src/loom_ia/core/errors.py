@@ -13,6 +13,7 @@
     │   ├── RunBelow           a run that another one opened: its root is what is acted on
     │   ├── RunExists          (also a ValueError)
     │   ├── ApprovalStale      already decided, expired, or several are pending
+    │   ├── LinkRefused        a link to a decision that is forged, cut, or too old
     │   ├── DecisionRefused    not a decision, or edited arguments that the tool refuses
     │   ├── StateRefused       values that cannot be those of a session; lists every problem
     │   ├── AttachmentRefused  lists every fault of the files given with a request
@@ -24,6 +25,7 @@
     │   ├── ToolError          a message that a tool addresses to the model
     │   ├── UnknownEffect      a tool cannot tell whether its effect happened
     │   ├── SourceUnavailable  a source of tools cannot be reached
+    │   ├── NoticeNotSent      nobody could be told that something waits; says if to try again
     │   ├── ArtifactStoreError files cannot be kept or read now
     │   ├── StoreError         a store of values does not answer
     │   │   ├── KeyNotFound    nothing is kept under that key
@@ -182,6 +184,14 @@ class ApprovalStale(CallerError):
     pending: tuple[str, ...] = ()
 
 
+class LinkRefused(CallerError):
+    """A link to a decision is not one of ours, is damaged, or is past its time (`expired`)."""
+
+    def __init__(self, template: str, /, *, expired: bool = False, **params: object) -> None:
+        super().__init__(template, **params)
+        self.expired = expired
+
+
 class DecisionRefused(CallerError):
     """What was given is not a decision, or carries arguments that the tool refuses.
 
@@ -304,6 +314,14 @@ class SourceUnavailable(OutsideError):
 
 class InvalidDecision(OutsideError):
     """A policy answered what its point does not allow, or what cannot be used."""
+
+
+class NoticeNotSent(OutsideError):
+    """A notice was not taken; `again` says whether another attempt may work."""
+
+    def __init__(self, template: str, /, *, again: bool = True, **params: object) -> None:
+        super().__init__(template, **params)
+        self.again = again
 
 
 class ArtifactStoreError(OutsideError):

@@ -9,14 +9,16 @@ Which names exist is not known here: who parses a template compares `variables` 
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, cast
 
 from loom_ia.core.errors import ConfigError, Problem
-from loom_ia.core.json import readable
+from loom_ia.core.json import JsonObject, readable
 
+SENTENCE_CHARS: Final = 500
 _OPENING: Final = re.compile(r"(\\\\|\\)?\{\{")
 _PATH: Final = re.compile(r"[^\W\d]\w*(?:\.[\w-]+)*")
 _SHOWN: Final = 40
@@ -140,3 +142,42 @@ def _written(value: object) -> str:
     if value is _MISSING:
         return ""
     return value if isinstance(value, str) else readable(value)
+
+
+_SPOKEN: Final = 20 * SENTENCE_CHARS
+
+
+def one_sentence(text: str, most: int = SENTENCE_CHARS) -> str:
+    """Make a text fit to be told: one line of at most `most` characters, nothing invisible.
+
+    Characters of control, of direction and of no width are dropped, so that what a person reads is
+    what is written; white space is one space.
+    """
+    seen = "".join(
+        " " if c.isspace() else "" if unicodedata.category(c) in _UNSEEN else c
+        for c in text[:_SPOKEN]
+    )
+    line = " ".join(seen.split())
+    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+
+
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+
+
+def notice_faults(notice: str, schema: JsonObject) -> Iterator[Problem]:
+    """Say what is wrong with a sentence for calls whose arguments fit `schema`, a problem each."""
+    try:
+        template = Template.parse(notice, "")
+    except ConfigError as error:
+        yield from error.problems
+        return
+    written = schema.get("properties")
+    properties = cast("Mapping[str, object]", written if isinstance(written, dict) else {})
+    if schema.get("additionalProperties", not properties) not in (False, None):
+        return  # any name may be an argument
+    known = ", ".join(properties) or "none"
+    for variable in template.variables:
+        if variable.path[0] not in properties:
+            params: dict[str, object] = {"name": variable.path[0], "known": known}
+            said = "{name} is no argument of the tool (its arguments: {known})"
+            yield Problem("", variable.line, "", said, params)

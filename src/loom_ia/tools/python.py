@@ -33,6 +33,7 @@ from loom_ia.core.json import JsonObject
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.tooling import ApprovalMode, Assessment, OnUnknown, SideEffects, ToolSpec
 from loom_ia.core.ports.tools import Done, NotDone, Reconciliation, ToolContext, Unknown
+from loom_ia.core.template import notice_faults
 from loom_ia.engine.threads import tool_threads
 from loom_ia.tools.arguments import Arguments
 from loom_ia.tools.docstring import read_docstring
@@ -65,6 +66,7 @@ class ToolDeclarations(TypedDict, total=False):
     on_unknown: OnUnknown
     timeout: float | None
     offload_over: int | None
+    notice: str
     reconcile: "Reconcile | None"
     assess: "Assess | None"
 
@@ -168,6 +170,10 @@ class PythonTool(Generic[P, R_co]):
             if given[said] and not callable(self.declared[key]):
                 faults.add("", "{key} is not a function", key=key)
         faults.check()
+        if self.declared.get("notice"):
+            for problem in notice_faults(str(given["notice"]), arguments.schema):
+                faults.add("notice", problem.template, **problem.params)
+            faults.check()
         try:
             return ToolSpec.model_validate(given)
         except ValidationError as error:
@@ -311,6 +317,9 @@ def tool(function: Callable[..., Any] | None = None, /, **declarations: Any) -> 
     answer: `Done(output)`, the call is completed with that; `NotDone()`, it is launched again under
     the approval that it had, once at most unless it is interrupted again; `Unknown()`, an
     exception, or no answer in time, and `on_unknown` decides.
+
+    `notice` is the sentence that is told to whoever must let a call go, a template over its
+    arguments: `"Send to {{ recipient }}: {{ subject }}"`. An argument that it names must exist.
 
     `assess` is a function, sync or async, of the arguments alone. It is asked when the model asks
     for a call, and gives an `Assessment`: the `approval` and the `side_effects` of this call, in

@@ -16,7 +16,6 @@ from loom_ia.config.checks.cycles import check_cycles, check_cycles_in_python
 from loom_ia.config.checks.doors import (
     check_doors,
     check_expired,
-    check_notices,
     check_open,
     check_secrets,
 )
@@ -26,6 +25,11 @@ from loom_ia.config.checks.idempotency import check_idempotency
 from loom_ia.config.checks.judges import check_correlated, check_judges, check_samples
 from loom_ia.config.checks.models import check_cache_prices, check_keys, check_models
 from loom_ia.config.checks.names import check_names
+from loom_ia.config.checks.notices import (
+    check_notice_addresses,
+    check_notices,
+    check_notices_of_tools,
+)
 from loom_ia.config.checks.policies import check_policies
 from loom_ia.config.checks.prompts import check_prompts
 from loom_ia.config.checks.references import check_references
@@ -69,6 +73,7 @@ CHECKS_OF_TOOLS: Final[tuple[Check, ...]] = (
     check_references,
     check_policies,
     check_idempotency,
+    check_notices_of_tools,
     check_tool_results,
     check_cycles_in_python,
 )
@@ -80,6 +85,7 @@ HARDENED: Final[tuple[Check, ...]] = (
     check_correlated,
     check_samples,
     check_cache_prices,
+    check_notice_addresses,
 )
 """What would better not be: told everywhere, and refused in prod."""
 

@@ -30,20 +30,6 @@ def check_doors(project: Project) -> Iterator[Problem]:
         yield project.source.problem(("server", "mcp", "http"), template)
 
 
-def check_notices(project: Project) -> Iterator[Problem]:
-    """Refuse two targets of one name, and one that is both an address and a program, or neither."""
-    if "notices" in project.broken:
-        return
-    source = project.source.inside("notices", "targets")
-    targets = project.root.notices.targets
-    yield from unique((source.inside(i), t.name, "name") for i, t in enumerate(targets))
-    for position, target in enumerate(targets):
-        if (target.url is None) == (not target.command):
-            template = "a target has either url or command (write one of them)"
-            yield source.problem((position,), template)
-        yield from known_agents(project, source.inside(position), target.agents)
-
-
 def check_expired(project: Project) -> Iterator[Problem]:
     """Tell of a key that nobody can use any more."""
     now = datetime.now(UTC)

@@ -34,6 +34,7 @@ from loom_ia.core.state.calls import Call, Expired, Granted, QuestionKind, Rejec
 from loom_ia.core.state.references import references_in
 from loom_ia.core.state.run import RunState
 from loom_ia.core.state.session import RunView, is_held
+from loom_ia.core.template import Template, one_sentence
 
 
 @dataclass(slots=True)
@@ -242,7 +243,16 @@ def _ask(call: Call, plan: CallsPlan, now: datetime, kind: QuestionKind) -> Appr
         policy=hold.policy if hold else "",
         side_effects=_effects(call, plan),
         expire_at=expires,
+        notice=_notice(call, plan),
     )
+
+
+def _notice(call: Call, plan: CallsPlan) -> str:
+    """Write the sentence that a tool says of a call; nothing when it has none."""
+    tool = plan.tools.get(call.name)
+    if not isinstance(tool, ToolSpec) or not tool.notice:
+        return ""
+    return one_sentence(Template.parse(tool.notice).render(call.arguments))
 
 
 def _settle(call: Call, text: str, *, unknown: bool = False) -> ToolCompleted:

@@ -3,6 +3,7 @@
 from loom_ia.core.events.approval import (
     ApprovalExpired,
     ApprovalGranted,
+    ApprovalNotified,
     ApprovalRejected,
     ApprovalRequested,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "ApprovalExpired",
     "ApprovalGranted",
+    "ApprovalNotified",
     "ApprovalRejected",
     "ApprovalRequested",
     "ArtifactStored",

@@ -38,11 +38,12 @@ class ApprovalRequested(Payload):
     hook. `payload` is what it shows, `answer_schema` what the answer must fit, `into` where the
     answer goes in the state; `changes` are made at once. A tool that a step wants to call is named
     by `tool` and `tool_call_id`. `starts` counts how often the effect `key` had been started.
+    `notice` is the sentence that the tool says of the call to the person who decides.
     """
 
     TYPE = "approval.requested"
     CATEGORY = "approval"
-    CONTENT = ("arguments", "reason", "payload", "changes")
+    CONTENT = ("arguments", "reason", "payload", "changes", "notice")
     SPAN: ClassVar[SpanRule] = "call"
 
     call_id: CallId
@@ -65,6 +66,7 @@ class ApprovalRequested(Payload):
     position: int = sparse(0)
     starts: int = sparse(0)
     side_effects: SideEffects | None = sparse(None)
+    notice: str = sparse("")
 
     @property
     def status(self) -> EventStatus:
@@ -88,6 +90,7 @@ class ApprovalRequested(Payload):
             expire_at=self.expire_at,
             launches=call.launches if call else 0,
             id=fact.event_id,
+            notice=self.notice,
         )
         run = run.asked(self.call_id, question)
         return acting.planned(run, self.call_id, self.tool_name, self.side_effects, fact.ts)
@@ -196,3 +199,35 @@ class ApprovalExpired(Payload):
     def evolve(self, run: RunState, fact: Fact) -> RunState:
         run = run.turned_down(self.call_id, Expired(self.action, fact.ts))
         return acting.decided(run, self.call_id, fact.ts)
+
+
+class ApprovalNotified(Payload):
+    """A person was told that a call waits for him, or nobody could be: the last word of a target.
+
+    `request` is the id of the event that asked, `delivery_id` what was sent with every attempt. The
+    attempts may have taken place in several processes; `attempts` counts those of the last one.
+    """
+
+    TYPE = "approval.notified"
+    CATEGORY = "approval"
+    CONTENT = ("error",)
+    BY_DRIVER = False
+    SPAN: ClassVar[SpanRule] = "call"
+
+    call_id: CallId
+    request: EventId
+    target: str
+    delivery_id: str
+    attempts: int = 1
+    outcome: Literal["sent", "failed"] = "sent"
+    error: str = sparse("")
+
+    @property
+    def status(self) -> EventStatus:
+        return "ok" if self.outcome == "sent" else "warning"
+
+    def facets(self) -> dict[str, Facet]:
+        return {"target": self.target, "outcome": self.outcome}
+
+    def evolve(self, run: RunState, fact: Fact) -> RunState:
+        return run.noticed(self.call_id, self.request, self.target)

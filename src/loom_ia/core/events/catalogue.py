@@ -10,6 +10,7 @@ from typing import Final
 from loom_ia.core.events.approval import (
     ApprovalExpired,
     ApprovalGranted,
+    ApprovalNotified,
     ApprovalRejected,
     ApprovalRequested,
 )
@@ -80,6 +81,7 @@ _ALL: Final[tuple[type[Payload], ...]] = (
     ApprovalGranted,
     ApprovalRejected,
     ApprovalExpired,
+    ApprovalNotified,
     IdempotencyRecorded,
     IdempotencyReused,
     ArtifactStored,

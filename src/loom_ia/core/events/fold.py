@@ -57,7 +57,7 @@ def _forked(run: RunState, snapshot: SessionSnapshot, fact: Draft | Event) -> Ru
     table: list[Call] = []
     for index, call in enumerate(source.table):
         name = f"{fact.event_id}.{index}"
-        asked = call.question.but(id=name) if call.question else None
+        asked = call.question.but(id=name, told=()) if call.question else None
         table.append(
             to_run_again(call).but(
                 child_run_id=ids.get(call.child_run_id, call.child_run_id),
@@ -65,7 +65,7 @@ def _forked(run: RunState, snapshot: SessionSnapshot, fact: Draft | Event) -> Ru
                 driven_in="",
                 question=asked if call.output is None else None,
                 inquiries=tuple(
-                    inquiry.but(id=f"{name}.{rank}") if inquiry.is_open else inquiry
+                    inquiry.but(id=f"{name}.{rank}", told=()) if inquiry.is_open else inquiry
                     for rank, inquiry in enumerate(call.inquiries)
                 ),
             )

@@ -53,7 +53,8 @@ class ToolSpec(Value):
     it says of each call, from its arguments, what approval and side effects it has.
 
     A `terminal` tool that is called alone and succeeds gives the answer of the run. One that `sees`
-    is only offered in a run that was given an image.
+    is only offered in a run that was given an image. `notice` is the sentence that a person is told
+    when a call waits for him, a template over its arguments; models never see it.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
@@ -71,6 +72,7 @@ class ToolSpec(Value):
     timeout: float | None = Field(default=30.0, gt=0)
     terminal: bool = sparse(False)
     sees: bool = sparse(False)
+    notice: str = sparse("")
 
     @property
     def may_run_again(self) -> bool:

@@ -13,6 +13,7 @@ from loom_ia.core.ports.journal import (
     SessionPage,
 )
 from loom_ia.core.ports.models import ModelAccess, ModelClient, OnExchange, WireModelClient
+from loom_ia.core.ports.notices import Addressee, NoticeSender
 from loom_ia.core.ports.sources import (
     McpAccess,
     NamedTools,
@@ -24,6 +25,7 @@ from loom_ia.core.ports.sources import (
 from loom_ia.core.ports.tools import Assessing, Reconciling, Tool, ToolContext
 
 __all__ = [
+    "Addressee",
     "ArtifactStore",
     "Assessing",
     "CallMemory",
@@ -37,6 +39,7 @@ __all__ = [
     "ModelAccess",
     "ModelClient",
     "NamedTools",
+    "NoticeSender",
     "OfferedTool",
     "OnExchange",
     "OpenTools",

@@ -56,7 +56,8 @@ class Question(Evolving):
 
     `digest` identifies the exact tool and arguments that were shown; `launches` how often the call
     had been launched when it was asked, so that an answer never covers a later launch. `number`
-    counts the questions about the same call, from 1 on; `id` is that of the request.
+    counts the questions about the same call, from 1 on; `id` is that of the request. `notice` is
+    the sentence that its tool says of the call, `told` the targets whose notice was settled.
     """
 
     kind: QuestionKind
@@ -69,6 +70,8 @@ class Question(Evolving):
     number: int = 1
     verdict: Verdict | None = None
     id: str = ""
+    notice: str = ""
+    told: tuple[str, ...] = ()
 
     @property
     def is_open(self) -> bool:
@@ -81,7 +84,7 @@ class Inquiry(Evolving):
     """What a step asked, under a key: `id` names it in the whole store.
 
     `answer` is in the form of the journal. `starts` counts how often the effect `key` had been
-    started when an inquiry about it was made.
+    started when an inquiry about it was made. `told` are the targets whose notice was settled.
     """
 
     id: str
@@ -99,6 +102,7 @@ class Inquiry(Evolving):
     starts: int = 0
     answer: JsonValue = None
     is_open: bool = True
+    told: tuple[str, ...] = ()
 
     @property
     def is_refused(self) -> bool:
@@ -305,6 +309,17 @@ class Call(Evolving):
             inquiries=tuple(
                 i.but(answer=answer, is_open=False) if i.id == inquiry_id and i.is_open else i
                 for i in self.inquiries
+            )
+        )
+
+    def noticed(self, request: str, target: str) -> "Call":
+        """Note that nothing more is owed to `target` about a request."""
+        question = self.question
+        if question is not None and question.id == request:
+            return self.but(question=question.but(told=(*question.told, target)))
+        return self.but(
+            inquiries=tuple(
+                i.but(told=(*i.told, target)) if i.id == request else i for i in self.inquiries
             )
         )
 

@@ -432,6 +432,11 @@ class RunState(Evolving):
         call = self.call(call_id)
         return self.with_call(call.asked(question)) if call else self
 
+    def noticed(self, call_id: CallId, request: str, target: str) -> "RunState":
+        """Note that nothing more is owed to `target` about a request, if it is still there."""
+        call = self.call(call_id)
+        return self.with_call(call.noticed(request, target)) if call else self
+
     def granted(
         self, call_id: CallId, verdict: Granted, digest: str, edited: JsonObject | None
     ) -> "RunState":

@@ -36,7 +36,7 @@ V = TypeVar("V", bound=Value)
 CONTENT: Final[Mapping[type[Value], tuple[str, ...]]] = MappingProxyType(
     {
         RunResult: ("text", "output", "error", "data", "state"),
-        PendingApproval: ("arguments", "reason", "payload", "answer_schema"),
+        PendingApproval: ("arguments", "reason", "payload", "answer_schema", "sentence"),
         EffectRecord: ("arguments",),
         StoredArtifact: ("name",),
         SessionFile: ("name",),
