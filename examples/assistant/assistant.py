@@ -1,4 +1,4 @@
-"""Un assistant qui lit la date, compte, regarde une photo, et fait vérifier sa réponse.
+"""Un assistant qui lit l'heure, compte, regarde une photo, et fait vérifier sa réponse.
 
 python assistant.py               avec la photo
 python assistant.py --sans-photo  sans : le rôle vision n'est pas proposé

@@ -1,5 +1,4 @@
 from datetime import date, timedelta
-from decimal import Decimal
 
 from loom_ia.tools import tool
 
@@ -7,18 +6,6 @@ AUJOURDHUI = date(2026, 9, 21)  # figé, pour que l'exemple dise toujours la mê
 
 
 @tool
-def date_du_jour() -> dict[str, str]:
-    """Donne la date du jour."""
-    return {"date": AUJOURDHUI.isoformat()}
-
-
-@tool
 def dans_tant_de_jours(jours: int) -> dict[str, object]:
     """Donne la date qu'il sera dans tant de jours."""
     return {"jours": jours, "date": (AUJOURDHUI + timedelta(days=jours)).isoformat()}
-
-
-@tool
-def multiplier(a: float, b: float) -> dict[str, float]:
-    """Multiplie deux nombres."""
-    return {"produit": float(Decimal(str(a)) * Decimal(str(b)))}

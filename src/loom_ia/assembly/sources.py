@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Final, TypeAlias, cast
 
 from loom_ia.agents import AgentSpec, SourcedTools
@@ -20,7 +21,7 @@ from loom_ia.engine.program import SourceBinding
 _log = logging.getLogger("loom_ia.assembly")
 
 PINS_FILE: Final = "mcp-pins.json"
-"""Where the digests of tools that were seen first are kept, beside `loom.yaml`."""
+"""Where what was accepted of MCP servers is kept, beside the journal."""
 _SHARED_KEYS: Final = frozenset({"sqlite"})
 _MARGIN: Final = 5.0
 _LEAST: Final = 60.0
@@ -122,10 +123,14 @@ class Sources:
                 yield self._loaded.problem(path, template, **params)
 
     def _server(self, server: McpServerSpec) -> ToolSource:
-        in_file = self._loaded.project.source.document is not None
-        access = McpAccess(
-            self._loaded.secret,
-            self._loaded.base_dir,
-            self._loaded.path(PINS_FILE) if in_file else None,
-        )
-        return cast("ToolSource", factory("source", "mcp")(server, access))
+        return cast("ToolSource", factory("source", "mcp")(server, self.access()))
+
+    def access(self) -> McpAccess:
+        """Give what speaking to MCP servers needs."""
+        events = self._loaded.config.storage.events
+        folder: Path | None = None
+        if events.backend != "memory":
+            journal = self._loaded.path(events.path or "")
+            folder = journal if events.backend == "jsonl" else journal.parent
+        pins = None if folder is None else folder / PINS_FILE
+        return McpAccess(self._loaded.secret, self._loaded.base_dir, pins)

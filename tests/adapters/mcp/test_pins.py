@@ -59,7 +59,7 @@ async def test_the_configuration_pins(hand: Hand, stack: AsyncExitStack) -> None
     """Where it gives digests, it alone decides, and what it does not name is not offered."""
     hand.define(definition("a"), definition("b"), definition("c"))
     opened = await kept(stack, hand.source()).open(context())
-    digests = {one.name: one.tool.definition.digest for one in opened.tools}  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+    digests = {one.name: one.tool.definition.digest for one in opened.tools}  # pyright: ignore[reportAttributeAccessIssue]
     pins = {"a": f"sha256:{digests['a']}", "b": digests["a"]}
     opened = await kept(stack, hand.source(pins=pins)).open(context())
     assert names(opened) == ["a"]
