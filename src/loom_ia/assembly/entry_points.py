@@ -94,10 +94,7 @@ def source_of_package(
     if callable(getattr(made, "open", None)) and callable(getattr(made, "aclose", None)):
         return cast("ToolSource", made)
     if isinstance(made, list | tuple):  # a list of tools is the simplest source
-        tools = tuple(cast("Sequence[object]", made))
-        if all(hasattr(tool, "spec") for tool in tools):
-            offered = (OfferedTool(_name(tool), cast("Tool", tool)) for tool in tools)
-            return ListedTools(tuple(offered))
+        return ListedTools(tuple(_offered(each) for each in cast("Sequence[object]", made)))
     raise _refused(
         "the entry point {entry_point} gave a {type}, not a source of tools nor a list of tools",
         entry_point=spec.entry_point,
@@ -105,8 +102,10 @@ def source_of_package(
     )
 
 
-def _name(tool: object) -> str:
-    return str(getattr(getattr(tool, "spec", None), "name", ""))
+def _offered(tool: object) -> OfferedTool:
+    """Name a tool of a list; what is no tool is told when it is fitted."""
+    name = str(getattr(getattr(tool, "spec", None), "name", type(tool).__name__))
+    return OfferedTool(name, cast("Tool", tool))
 
 
 def _factory(name: str) -> Callable[..., object]:

@@ -8,11 +8,10 @@ from typing import Final, TypeAlias, cast
 
 from loom_ia.agents import AgentSpec, SourcedTools
 from loom_ia.assembly.backends import BACKENDS, factory
-from loom_ia.assembly.entry_points import source_of_package
 from loom_ia.assembly.fitting import Fitting, Reference
 from loom_ia.config.document import KeyPath
 from loom_ia.config.load import LoadedConfig
-from loom_ia.config.sources import McpServerSpec
+from loom_ia.config.sources import McpServerSpec, ToolSourceSpec
 from loom_ia.config.tool_kinds import said_of_tools
 from loom_ia.core.errors import ConfigError, Problem
 from loom_ia.core.ports.sources import McpAccess, ToolSource
@@ -58,9 +57,7 @@ class Sources:
             if ("source", source.name) not in used or source.name in self._made:
                 continue
             try:
-                self._made[source.name] = self._given.get(source.name) or source_of_package(
-                    source, secret=self._loaded.secret, base_dir=self._loaded.base_dir
-                )
+                self._made[source.name] = self._given.get(source.name) or self._package(source)
             except ConfigError as error:
                 place = self._loaded.problem(("tool_sources", position, "entry_point"), "")
                 for problem in error.problems:
@@ -121,6 +118,13 @@ class Sources:
                 params = {"name": variable, "server": server.name, "target": target}
                 path = ("mcp_servers", position, key, target)
                 yield self._loaded.problem(path, template, **params)
+
+    def _package(self, source: ToolSourceSpec) -> ToolSource:
+        from loom_ia.assembly.entry_points import source_of_package  # only where there is one
+
+        return source_of_package(
+            source, secret=self._loaded.secret, base_dir=self._loaded.base_dir
+        )
 
     def _server(self, server: McpServerSpec) -> ToolSource:
         return cast("ToolSource", factory("source", "mcp")(server, self.access()))
