@@ -255,7 +255,7 @@ class Portal:
         async with self._deciding(run_id, call_id, session_id) as about:
             calls = await self._loom.approve(
                 run_id,
-                call_id=about,
+                call_id=about if arguments is None else call_id,  # edited, it must be named
                 by=self.signed(by),
                 reason=reason,
                 arguments=arguments,

@@ -56,7 +56,12 @@ async def chat(provider: Provider) -> AsyncIterator[ChatModel]:
 
 @pytest.mark.parametrize(
     "content",
-    [DEEP, "9" * 5_000, '{"a": ' * 100_000 + "1" + "}" * 100_000, "\udfff[".encode("utf-8", "replace")],
+    [
+        DEEP,
+        "9" * 5_000,
+        '{"a": ' * 100_000 + "1" + "}" * 100_000,
+        "\udfff[".encode("utf-8", "replace"),
+    ],
     ids=["a deep list", "a long integer", "a deep object", "no JSON"],
 )
 @pytest.mark.parametrize("streams", [True, False])
