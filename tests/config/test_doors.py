@@ -1,4 +1,5 @@
 """Keys, triggers and targets of notices are checked when they are loaded."""
+# ruff: noqa: E501 (an exact message reads best on one line)
 
 import pytest
 

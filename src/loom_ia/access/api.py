@@ -50,6 +50,8 @@ from loom_ia.engine.streaming import LiveItem
 if TYPE_CHECKING:  # the configuration and its classes are imported when there is one to read
     from loom_ia.app.linked import Linked
     from loom_ia.app.outbox import Outbox
+    from loom_ia.app.triggers import Triggered
+    from loom_ia.assembly.triggers import Triggers
     from loom_ia.config.load import LoadedConfig
     from loom_ia.config.profiles import ActiveProfile
     from loom_ia.config.root import LoomConfig
@@ -88,6 +90,7 @@ class Loom:
         else:
             durable = store.durable if store is not None else None
             loaded = prepare_config(config, durable=durable, prices=price_list())
+        self._triggers: Triggers | None = None
         self._host = Host(loaded, store=store, models=models, sources=sources)
         settings, clock = loaded.config.execution, clock or SystemClock()
         self._instance = Instance(
@@ -213,6 +216,15 @@ class Loom:
     def mount(self) -> None:
         """Resolve every reference now; raises `ConfigError` with all that cannot be."""
         self._host.programs()
+
+    @property
+    def triggers(self) -> "Triggers":
+        """The doors through which webhooks begin runs, by name."""
+        if self._triggers is None:
+            from loom_ia.assembly.triggers import Triggers
+
+            self._triggers = Triggers(self.config, self._host.loaded.secret)
+        return self._triggers
 
     def check_serving(self, *, is_keyed: bool = False) -> "tuple[Problem, ...]":
         """Check what only matters to who serves REST, and give the warnings.
@@ -506,6 +518,21 @@ class Loom:
         ends is told by its result alone.
         """
         return await self.graphs.submit(name, input, session_id=session_id, run_id=run_id)
+
+    async def trigger(
+        self, name: str, payload: object = None, *, delivery_id: str | None = None
+    ) -> "Triggered":
+        """Begin, in the background, the run that a webhook asks for; it is written at the return.
+
+        `payload` is what was posted, as JSON has it; None counts as an empty one. A delivery that
+        was taken before gives its run again, `repeated`, also from another process. Raises
+        `UnknownTrigger`, `DeliveryRefused`, `UnstorableValue`, `UnusableId`, and as `submit`.
+        """
+        from loom_ia.app import triggers
+
+        door = self.triggers.find(name)
+        posted: object = {} if payload is None else payload
+        return await triggers.trigger(self._instance, door, posted, delivery_id=delivery_id)
 
     # -- reading ----------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from loom_ia.access.followed import Followed
 from loom_ia.app.approvals import NO_ANSWER
 from loom_ia.app.following import Manner
 from loom_ia.app.instance import DEFAULT_TENANT
+from loom_ia.app.triggers import Triggered
 from loom_ia.core.errors import (
     ApprovalStale,
     Forbidden,
@@ -226,6 +227,13 @@ class Portal:
         begun = await self._loom.submit_graph(name, input, session_id=session_id, run_id=run_id)
         return await self._accepted(begun, session_id)
 
+    async def trigger(
+        self, name: str, payload: object, *, delivery_id: str | None = None
+    ) -> Triggered:
+        """Begin what a webhook asks for; its agent need not be offered through this door."""
+        self.may_trigger(name)
+        return await self._loom.trigger(name, payload, delivery_id=delivery_id)
+
     async def result(self, run_id: RunId, *, session_id: SessionId | None = None) -> RunResult:
         """Read where a run stands and what it gave."""
         await self._seen("read", run_id, session_id)
@@ -435,6 +443,11 @@ class Portal:
         """Raise what keeps the visitor from running an agent, before anything of it is read."""
         self.require("run")
         self._require_offered(agent)
+
+    def may_trigger(self, name: str) -> None:
+        """Raise what keeps the visitor from calling a trigger, before anything of it is read."""
+        self.require("run")
+        self._require_agent(self._loom.triggers.find(name).agent)
 
     def may_run_graph(self, name: str) -> None:
         """Raise what keeps the visitor from running a graph."""

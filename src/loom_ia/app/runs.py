@@ -61,6 +61,7 @@ class Order:
     state: Mapping[str, object] | None = None
     attachments: Sequence[AnyAttachment] = ()
     judges: JudgeMode = "auto"
+    trigger: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,7 @@ async def open_run(instance: Instance, order: Order) -> Opened:
         judges=order.judges,
         state=state,
         state_keys=plan.state.declared,
+        trigger=order.trigger,
     )
     pen.begin(started, agent=order.agent, root_run_id=run_id)
     pen.stage(*kept, _with_files(said, kept), instance.pilot.claim(instance.clock.now()))

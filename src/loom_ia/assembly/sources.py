@@ -122,9 +122,7 @@ class Sources:
     def _package(self, source: ToolSourceSpec) -> ToolSource:
         from loom_ia.assembly.entry_points import source_of_package  # only where there is one
 
-        return source_of_package(
-            source, secret=self._loaded.secret, base_dir=self._loaded.base_dir
-        )
+        return source_of_package(source, secret=self._loaded.secret, base_dir=self._loaded.base_dir)
 
     def _server(self, server: McpServerSpec) -> ToolSource:
         return cast("ToolSource", factory("source", "mcp")(server, self.access()))

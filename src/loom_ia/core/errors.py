@@ -6,14 +6,17 @@
     │   ├── LoomClosed         used after it was left
     │   ├── Forbidden          a visitor may not do that; names the scope or the agent
     │   ├── KeyRefused         no key, or one that is unknown or expired
+    │   │   └── SignatureRefused   what was posted is not signed as it must be
     │   ├── RateLimited        asked too often; carries the seconds to wait
     │   ├── CursorRefused      a place to go on from that is not in the journal
     │   ├── UnknownAgent · UnknownGraph · UnknownRun · UnknownSession · UnknownApproval
-    │   ├── UnknownArtifact
+    │   ├── UnknownArtifact · UnknownTrigger
     │   ├── RunBelow           a run that another one opened: its root is what is acted on
     │   ├── RunExists          (also a ValueError)
     │   ├── ApprovalStale      already decided, expired, or several are pending
     │   ├── LinkRefused        a link to a decision that is forged, cut, or too old
+    │   ├── DeliveryRefused    what was posted begins no run
+    │   │   └── DeliveryMissing    it does not say which delivery it is
     │   ├── DecisionRefused    not a decision, or edited arguments that the tool refuses
     │   ├── StateRefused       values that cannot be those of a session; lists every problem
     │   ├── AttachmentRefused  lists every fault of the files given with a request
@@ -122,6 +125,10 @@ class KeyRefused(CallerError):
     """No key was given where one is needed, or it is unknown or expired."""
 
 
+class SignatureRefused(KeyRefused):
+    """What was posted to a trigger is not signed, or not with its secret."""
+
+
 class RateLimited(CallerError):
     """Too much was asked in too little time: `retry_after` seconds are to be waited."""
 
@@ -169,6 +176,18 @@ class UnknownApproval(CallerError):
 
 class UnknownArtifact(CallerError):
     """No file is kept at that address."""
+
+
+class UnknownTrigger(CallerError):
+    """No trigger bears that name."""
+
+
+class DeliveryRefused(CallerError, ValueError):
+    """What was posted to a trigger begins no run; nothing was written."""
+
+
+class DeliveryMissing(DeliveryRefused):
+    """A trigger that identifies deliveries was called without saying which one it is."""
 
 
 class RunExists(CallerError, ValueError):

@@ -145,10 +145,7 @@ async def read_json(request: Request, kind: type[B]) -> B:
     """
     if media_type(request) != "application/json":
         raise HTTPException(415, "the body must be application/json")
-    data = await request.body()
-    # what is large would keep every other request waiting
-    given = await asyncio.to_thread(_parsed, data) if len(data) > _LARGE else _parsed(data)
-    return _checked(kind, given)
+    return _checked(kind, await parsed(await request.body()))
 
 
 async def read_run(request: Request) -> tuple[NewRun, tuple[Attachment, ...]]:
@@ -162,6 +159,12 @@ async def read_run(request: Request) -> tuple[NewRun, tuple[Attachment, ...]]:
     if not asked.message.strip():
         raise _fault(("message",), "a message is needed")
     return asked, ()
+
+
+async def parsed(data: bytes) -> object:
+    """Read JSON of any kind; raises `RequestValidationError`."""
+    # what is large would keep every other request waiting
+    return await asyncio.to_thread(_parsed, data) if len(data) > _LARGE else _parsed(data)
 
 
 def media_type(request: Request) -> str:

@@ -114,6 +114,12 @@ ROWS: Final[Mapping[type[Exception], Row]] = MappingProxyType(
             "No valid key came with the request",
             "Send a key in Authorization: Bearer … or in X-API-Key.",
         ),
+        errors.SignatureRefused: Row(
+            401,
+            "signature-refused",
+            "What was posted is not signed as it must be",
+            "Sign the bytes of the body with the secret of the trigger.",
+        ),
         errors.Forbidden: Row(
             403, "forbidden", "The key does not allow this", "Use a key that holds what is named."
         ),
@@ -129,6 +135,21 @@ ROWS: Final[Mapping[type[Exception], Row]] = MappingProxyType(
         errors.UnknownRun: Row(404, "unknown-run", "There is no such run", _UNKNOWN),
         errors.UnknownSession: Row(404, "unknown-session", "There is no such session", _UNKNOWN),
         errors.UnknownArtifact: Row(404, "unknown-file", "There is no such file", _UNKNOWN),
+        errors.UnknownTrigger: Row(
+            404,
+            "unknown-trigger",
+            "There is no such trigger",
+            "Check the name with whoever runs the server.",
+        ),
+        errors.DeliveryMissing: Row(
+            400,
+            "delivery-missing",
+            "It is not said which delivery this is",
+            "Send the header that is named, with an id for each delivery.",
+        ),
+        errors.DeliveryRefused: Row(
+            422, "delivery-refused", "What was posted begins no run", _FIX_VALUE
+        ),
         errors.UnknownApproval: Row(
             404,
             "unknown-approval",

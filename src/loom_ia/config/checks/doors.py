@@ -1,4 +1,4 @@
-"""Who may come in: keys that can be told apart, for agents that exist, where a door asks for one."""
+"""Who may come in: keys that can be told apart, and doors that ask for one."""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime

@@ -45,7 +45,8 @@ class RunStarted(Payload):
     the keys that the agent reads of it, each with its default, null without one.
 
     The run of a role says which one it is, and the `model` that takes over in it from the start. A
-    run that may consume a share of what was left to the one above has it in `budget_share`.
+    run that may consume a share of what was left to the one above has it in `budget_share`. A run
+    that a webhook began names the `trigger`.
     """
 
     TYPE = "run.started"
@@ -78,10 +79,15 @@ class RunStarted(Payload):
     role: str = sparse("")
     model: str = sparse("")
     budget_share: float | None = sparse(None)
+    trigger: str = sparse("")
 
     def facets(self) -> dict[str, Facet]:
         facets: dict[str, Facet] = {"kind": self.kind}
-        return facets if self.judges == "auto" else {**facets, "judges": self.judges}
+        if self.judges != "auto":
+            facets["judges"] = self.judges
+        if self.trigger:
+            facets["trigger"] = self.trigger
+        return facets
 
     def begin(self, fact: Fact) -> RunState:
         """Give the state of a run that has just begun."""
@@ -115,6 +121,7 @@ class RunStarted(Payload):
                 state_keys=self.state_keys,
                 role=self.role,
                 budget_share=self.budget_share,
+                trigger=self.trigger,
             ),
         )
 

@@ -82,7 +82,8 @@ class Header:
     ended there. `parts` are what the digest of its graph covers. `state` is what its caller wrote
     in the state of the session, and `state_keys` are the keys that its agent reads, each with its
     default. `role` is the name of the role that the run is of, empty for those of agents and
-    graphs. `budget_share` is the part of what was left above that `budget` is.
+    graphs. `budget_share` is the part of what was left above that `budget` is. `trigger` names the
+    webhook that began the run, empty for none.
     """
 
     run_id: RunId
@@ -108,6 +109,7 @@ class Header:
     state_keys: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     role: str = ""
     budget_share: float | None = None
+    trigger: str = ""
 
 
 @dataclass(frozen=True)
