@@ -16,16 +16,19 @@ from loom_ia.core.events import (
     RunCancelled,
     RunFailed,
     RunStarted,
+    SourceOpened,
+    SourceUnavailable,
     StepCompleted,
     StepStarted,
     ToolCalled,
     ToolCompleted,
+    ToolWithheld,
 )
 from loom_ia.core.model import Message, Usage
 from loom_ia.core.model.content import TextBlock, ToolCallBlock, ToolOutput
 from loom_ia.core.model.tooling import arguments_digest
 from loom_ia.core.views.trace import Trace, TraceReader, trace_of
-from loom_ia.core.views.trace_items import ModelItem, ToolItem
+from loom_ia.core.views.trace_items import ModelItem, SourceItem, ToolItem
 from loom_ia.core.views.trace_text import trace_lines
 from tests.builders import DAWN, placed, said
 
@@ -225,3 +228,26 @@ def test_a_tree_that_grows_is_the_tree_at_each_moment() -> None:
     for count, event in enumerate(events, 1):
         reader.read(event)
         assert reader.trace() == trace_of(events[:count])
+
+
+def test_what_a_source_could_not_give_is_told() -> None:
+    """Before the first step, or in the one where it is found; a source that opens needs no line."""
+    trace = trace_of(
+        placed(
+            [
+                RunStarted(),
+                said("please"),
+                SourceOpened(source="math", digest="d", tools=("math__add",)),
+                SourceUnavailable(source="crm", error="no route\nto host"),
+                ToolWithheld(source="math", tool="mul", reason="no schema"),
+                StepStarted(step_no=1, effect="model_call"),
+                _answer("Done."),
+            ]
+        )
+    )
+    lines = [line.text.strip() for line in trace_lines(trace)]
+    assert "the source crm cannot be reached: no route" in "\n".join(lines)
+    assert "the tool mul of math is not offered: no schema" in lines
+    assert not any("math__add" in line for line in lines)
+    items = [item for step in trace.steps for item in step.items if isinstance(item, SourceItem)]
+    assert [(item.source, item.tool) for item in items] == [("crm", ""), ("math", "mul")]

@@ -35,7 +35,13 @@ from loom_ia.core.events.run import (
     StepCompleted,
     StepStarted,
 )
-from loom_ia.core.events.tool import EffectReconciled, ToolCalled, ToolCompleted
+from loom_ia.core.events.tool import (
+    EffectReconciled,
+    SourceUnavailable,
+    ToolCalled,
+    ToolCompleted,
+    ToolWithheld,
+)
 from loom_ia.core.ids import CallId, RunId, SessionId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.artifacts import StoredArtifact
@@ -62,6 +68,7 @@ from loom_ia.core.views.trace_items import (
     ModelItem,
     RepairItem,
     RouteItem,
+    SourceItem,
     StepItem,
     ToolItem,
     ToolOutcome,
@@ -263,6 +270,8 @@ class TraceReader:
                 | RunFinalizing()
             ):
                 self._step().items.append(_trouble(payload, event.role or ""))
+            case SourceUnavailable() | ToolWithheld():
+                self._step().items.append(_of_source(payload))
             case ToolCalled() | ToolCompleted():
                 self._moved(payload)
             case EffectReconciled():
@@ -453,6 +462,17 @@ def _trouble(payload: _Trouble, role: str) -> Item:
             return CircuitItem(
                 target=payload.target, failures=payload.failures, cooldown_s=payload.cooldown_s
             )
+
+
+def _of_source(payload: SourceUnavailable | ToolWithheld) -> SourceItem:
+    """Show what a run could not be given."""
+    match payload:
+        case SourceUnavailable():
+            return SourceItem(
+                source=payload.source, reason=payload.error, required=payload.required
+            )
+        case ToolWithheld():
+            return SourceItem(source=payload.source, tool=payload.tool, reason=payload.reason)
 
 
 def _check(payload: PolicyDecided | GuardChecked | JudgeEvaluated) -> CheckItem:

@@ -105,6 +105,16 @@ class CircuitItem(Value):
     cooldown_s: float
 
 
+class SourceItem(Value):
+    """A source of tools could not be reached, or its `tool` was not offered, for this `reason`."""
+
+    kind: Literal["source"] = "source"
+    source: str
+    tool: str = ""
+    reason: str
+    required: bool = False
+
+
 class LimitItem(Value):
     """A limit of the budget was reached: `spent` of `value`, in dollars, tokens or calls."""
 
@@ -243,6 +253,7 @@ Item: TypeAlias = (
     | AttemptItem
     | FallbackItem
     | CircuitItem
+    | SourceItem
     | LimitItem
     | ConcludingItem
     | FailureItem

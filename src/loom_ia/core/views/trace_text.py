@@ -29,6 +29,7 @@ from loom_ia.core.views.trace_items import (
     ModelItem,
     RepairItem,
     RouteItem,
+    SourceItem,
     StepItem,
     ToolItem,
     TraceStep,
@@ -237,6 +238,8 @@ class _Writer:
                 return self._fallback(item)
             case CircuitItem():
                 return self._circuit(item)
+            case SourceItem():
+                return self._source(item)
             case LimitItem():
                 return self._limit(item)
             case ConcludingItem():
@@ -289,6 +292,22 @@ class _Writer:
             value=item.value,
         )
         yield TraceLine("waiting", f"    {said}")
+
+    def _source(self, item: SourceItem) -> Iterator[TraceLine]:
+        if item.tool:
+            said = self.translate(
+                "the tool {tool} of {source} is not offered: {reason}",
+                tool=self._text(item.tool, 6),
+                source=item.source,
+                reason=self._text(item.reason, 6),
+            )
+        else:
+            said = self.translate(
+                "the source {source} cannot be reached: {reason}",
+                source=item.source,
+                reason=self._text(item.reason, 6),
+            )
+        yield TraceLine("failure" if item.required else "waiting", f"    {said}")
 
     def _concluding(self, item: ConcludingItem) -> Iterator[TraceLine]:
         said = self.translate("it must conclude, without tools: {reason}", reason=item.reason)
