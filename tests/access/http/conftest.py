@@ -13,7 +13,6 @@ KEYS = (
     key("masked", "run", "read", "approve", "admin"),
     key("only-relance", *SCOPES, agents=("relance",)),
     key("only-a", *SCOPES, agents=("a",)),
-    key("elsewhere", *SCOPES, tenant="autre"),
 )
 
 

@@ -5,7 +5,10 @@ import re
 from typing import Any
 
 import pytest
+from httpx2 import ASGITransport, AsyncClient
 
+from loom_ia.access.http import create_app
+from loom_ia.tenancy.visitor import Visitor
 from tests.access.http.doors import SCOPES, SECRET, Door
 
 ROUTES = [
@@ -142,9 +145,19 @@ async def test_what_a_forbidden_agent_did_below_is_left_out(keyed: Door) -> None
     assert (await keyed.ask("GET", f"/runs/{below}", secret="only-a")).status_code == 403
 
 
+class Elsewhere:
+    """Knows one key, of a client that is not served here."""
+
+    def visitor(self, secret: str) -> Visitor:
+        """Let everybody in."""
+        return Visitor(secret, frozenset(SCOPES), tenant_id="autre")
+
+
 async def test_the_key_alone_decides_the_client(keyed: Door) -> None:
     """A key of a client that is not served here does nothing, whatever the request says."""
-    answer = await keyed.ask("GET", "/agents", secret="elsewhere")
+    transport = ASGITransport(create_app(keyed.loom, keys=Elsewhere()))
+    async with AsyncClient(transport=transport, base_url="http://x") as client:
+        answer = await client.get("/v1/agents", headers={"X-API-Key": "k"})
     assert answer.status_code == 403
     assert "autre" in answer.json()["detail"]
     for place in ("/runs?tenant=default", "/runs?tenant_id=autre"):

@@ -16,6 +16,7 @@ from fastapi.routing import APIRoute
 from loom_ia.access.api import Loom
 from loom_ia.access.http import openapi, problems
 from loom_ia.access.http.access import Doorkeeper, Keys
+from loom_ia.access.http.bounds import BodyBound
 from loom_ia.access.http.mcp import McpRoute
 from loom_ia.access.http.queries import refuse_unknown
 from loom_ia.access.http.routes import ROUTERS
@@ -57,7 +58,6 @@ def create_app(loom: Loom, *, own: bool = False, keys: Keys | None = None) -> Fa
         lifespan=lifespan,
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False},
-        max_body_size=http.max_body_bytes,
     )
     prefix = f"{http.base_path}{PREFIX}"
     doorkeeper = app.state.doorkeeper = Doorkeeper(loom, keys or _keys(loom), prefix)
@@ -66,6 +66,7 @@ def create_app(loom: Loom, *, own: bool = False, keys: Keys | None = None) -> Fa
     mcp = McpRoute(doorkeeper)
     mcp.add_to(app)
     problems.add_handlers(app, _methods(prefix))
+    app.add_middleware(BodyBound, limit=http.max_body_bytes)
     app.add_middleware(problems.LastResort)
     v1 = APIRouter(prefix=prefix, dependencies=[Depends(refuse_unknown)])
     for router in ROUTERS:

@@ -22,6 +22,7 @@ from loom_ia.access.http.bodies import (
     NewRun,
     RejectRequest,
 )
+from loom_ia.access.http.examples import ACCEPTED, ANSWERS
 from loom_ia.access.http.problems import MEDIA_TYPE, ProblemDetails
 
 _BODIES: Final[tuple[type[Body], ...]] = (
@@ -145,6 +146,7 @@ def describe(app: FastAPI, *, has_keys: bool) -> None:
         )
         schemas.update(own["$defs"])
         schemas["NewRunForm"] = _form_of(schemas["NewRun"])
+        _exemplify(made["paths"])
         for unused in ("HTTPValidationError", "ValidationError"):
             schemas.pop(unused, None)
         if has_keys:
@@ -156,6 +158,23 @@ def describe(app: FastAPI, *, has_keys: bool) -> None:
         return made
 
     app.openapi = document
+
+
+def _exemplify(paths: Mapping[str, Any]) -> None:
+    """Put an example beside each answer in JSON."""
+    for methods in paths.values():
+        for operation in methods.values():
+            for status, response in operation["responses"].items():
+                content = response.get("content", {}).get("application/json")
+                if content is None:
+                    continue
+                accepted = operation["operationId"] in _BACKGROUND and status == "202"
+                example = dict(ACCEPTED) if accepted else ANSWERS.get(operation["operationId"])
+                if example is not None:
+                    content["example"] = example
+
+
+_BACKGROUND: Final = frozenset({"runAgent", "runGraph"})
 
 
 def _form_of(schema: Mapping[str, Any]) -> dict[str, Any]:
