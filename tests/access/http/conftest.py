@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from loom_ia.assembly.api_keys import key_ring
 from tests.access.http.doors import SCOPES, SENT, Door, config, door, key
 
 KEYS = (
@@ -14,6 +15,8 @@ KEYS = (
     key("only-relance", *SCOPES, agents=("relance",)),
     key("only-a", *SCOPES, agents=("a",)),
 )
+ELSEWHERE = key("elsewhere", *SCOPES, tenant="autre")
+"""A key of a client, which no configuration may declare yet."""
 
 
 @pytest.fixture
@@ -28,5 +31,6 @@ async def open_door(tmp_path: Path) -> AsyncIterator[Door]:
 async def keyed(tmp_path: Path) -> AsyncIterator[Door]:
     """A door that opens to the keys above."""
     SENT.clear()
-    async with door(config(tmp_path, KEYS)) as opened:
+    keys = key_ring(config(tmp_path, (*KEYS, ELSEWHERE)))
+    async with door(config(tmp_path, KEYS), keys) as opened:
         yield opened

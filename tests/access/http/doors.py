@@ -18,7 +18,7 @@ from loom_ia.config.root import EventsStorage, Storage
 from loom_ia.config.server import ApiKeySpec, HttpServer, Security, Server
 from loom_ia.core.model import ModelSpec, Pricing
 from loom_ia.graph import END, Ask, Graph
-from loom_ia.tenancy.keys import digest_of
+from loom_ia.tenancy.keys import KeyRing, digest_of
 from loom_ia.tools import File, tool
 
 SECRET = "devis-confidentiel-4711"
@@ -160,10 +160,10 @@ class Door:
 
 
 @asynccontextmanager
-async def door(made: LoomConfig) -> AsyncIterator[Door]:
-    """Open the door of a configuration."""
+async def door(made: LoomConfig, keys: KeyRing | None = None) -> AsyncIterator[Door]:
+    """Open the door of a configuration, to the keys that it declares or to other ones."""
     async with opened(made) as loom:
-        app = create_app(loom)
+        app = create_app(loom, keys=keys)
         transport = httpx2.ASGITransport(app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://loom") as client:
             yield Door(loom, app, client)
