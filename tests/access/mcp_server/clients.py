@@ -62,7 +62,7 @@ async def served(project: Project, **server: Any) -> AsyncGenerator[str]:
         settings = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5)
         serving = uvicorn.Server(settings)
         task = asyncio.create_task(serving.serve(sockets=[listening]))
-        while not serving.started:
+        while not serving.started:  # noqa: ASYNC110 -- the server tells in no other way
             await asyncio.sleep(0.01)
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"

@@ -89,7 +89,10 @@ class Shelf:
         return Attachment(data, link.name or kept.name, link.mime_type or None)
 
     def _read(self, path: Path, label: str) -> bytes:
-        real = Path(os.path.realpath(path))
+        try:
+            real = Path(os.path.realpath(path))
+        except OSError:  # it changed meanwhile
+            raise _Refused(label, _OUTSIDE) from None
         inside = (root for root in self.roots if real != root and real.is_relative_to(root))
         root = next(inside, None)
         if root is None:
