@@ -7,6 +7,8 @@ is refused, and a key is needed where it says so.
 import asyncio
 import os
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import schemathesis
@@ -20,28 +22,30 @@ _LONG = 400
 _SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
-def _described(folder: pytest.TempPathFactory, *keys: str) -> Iterator[object]:
-    made = tuple(key(name, *SCOPES) for name in keys)
-    loom = opened(config(folder.mktemp("api"), made))
-    yield schemathesis.openapi.from_asgi("/openapi.json", create_app(loom))
-    asyncio.run(loom.aclose())
+# The cases are made from the description before any fixture is.
+_FOLDER = TemporaryDirectory(prefix="loom-api-")
+_LOOMS = [
+    opened(config(Path(_FOLDER.name) / name, keys))
+    for name, keys in {"open": (), "keyed": (key("k", *SCOPES),)}.items()
+]
 
 
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
-    """The API without keys."""
-    yield from _described(tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def keyed_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
-    """The API that asks for a key."""
-    yield from _described(tmp_path_factory, "k")
+@pytest.fixture(scope="module", autouse=True)
+def _closed() -> Iterator[None]:
+    """Leave nothing open behind."""
+    yield
+    for loom in _LOOMS:
+        asyncio.run(loom.aclose())
+    _FOLDER.cleanup()
 
 
 # A stream has no end of its own, and is tested beside what it does.
-_open = schemathesis.pytest.from_fixture("api").exclude(path_regex="/runs/.+/events$")
-_keyed = schemathesis.pytest.from_fixture("keyed_api").exclude(path_regex="/runs/.+/events$")
+_open, _keyed = (
+    schemathesis.openapi.from_asgi("/openapi.json", create_app(loom)).exclude(
+        path_regex="/runs/.+/events$"
+    )
+    for loom in _LOOMS
+)
 
 
 @_open.parametrize()
