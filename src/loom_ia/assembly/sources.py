@@ -13,8 +13,8 @@ from loom_ia.config.document import KeyPath
 from loom_ia.config.load import LoadedConfig
 from loom_ia.config.sources import McpServerSpec, ToolSourceSpec
 from loom_ia.config.tool_kinds import said_of_tools
-from loom_ia.core.errors import ConfigError, Problem
-from loom_ia.core.ports.sources import McpAccess, ToolSource
+from loom_ia.core.errors import CallerError, ConfigError, Problem
+from loom_ia.core.ports.sources import McpAccess, ReviewedSource, ToolSource
 from loom_ia.engine.program import SourceBinding
 
 _log = logging.getLogger("loom_ia.assembly")
@@ -125,10 +125,26 @@ class Sources:
         return source_of_package(source, secret=self._loaded.secret, base_dir=self._loaded.base_dir)
 
     def _server(self, server: McpServerSpec) -> ToolSource:
-        return cast("ToolSource", factory("source", "mcp")(server, self.access()))
+        return cast("ToolSource", factory("source", "mcp")(server, self._access()))
 
-    def access(self) -> McpAccess:
-        """Give what speaking to MCP servers needs."""
+    def server(self, name: str) -> ReviewedSource:
+        """Give a server of the configuration, for whoever looks at its tools, to be closed by him.
+
+        Raises `CallerError` for an unknown one, `ConfigError` for one that cannot be reached.
+        """
+        for position, server in enumerate(self._loaded.config.mcp_servers):
+            if server.name == name:
+                if problems := tuple(self._faults(position, server)):
+                    raise ConfigError(problems)
+                return cast("ReviewedSource", self._server(server))
+        known = [server.name for server in self._loaded.config.mcp_servers]
+        raise CallerError(
+            "there is no MCP server {server}; servers: {known}",
+            server=name,
+            known=", ".join(known) or "none",
+        )
+
+    def _access(self) -> McpAccess:
         events = self._loaded.config.storage.events
         folder: Path | None = None
         if events.backend != "memory":

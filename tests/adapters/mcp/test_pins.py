@@ -33,10 +33,10 @@ async def test_what_is_seen_first_is_accepted(hand: Hand, stack: AsyncExitStack)
     opened = await kept(stack, hand.source(pins_file=file)).open(context())
     assert names(opened) == ["same"]
     assert dict(opened.withheld) == {
-        "text": "it changed since it was accepted",
-        "schema": "it changed since it was accepted",
-        "hint": "it changed since it was accepted",
-        "new": "it was not there when the server was accepted",
+        "text": "it changed since it was accepted (to accept it: loom mcp accept hand)",
+        "schema": "it changed since it was accepted (to accept it: loom mcp accept hand)",
+        "hint": "it changed since it was accepted (to accept it: loom mcp accept hand)",
+        "new": "it was not there when the server was accepted (to accept it: loom mcp accept hand)",
     }
     hand.define(*before)
     opened = await kept(stack, hand.source(pins_file=file)).open(context())

@@ -17,6 +17,7 @@ from loom_ia.config.env import EnvFile
 from loom_ia.config.load import LoadedConfig
 from loom_ia.core.errors import LoomError, Problem
 from loom_ia.core.ids import RunId, SessionId
+from loom_ia.core.ports.sources import ReviewedSource
 from loom_ia.engine.program import Program
 from loom_ia.i18n import translate as _
 from loom_ia.telemetry import configure_logging
@@ -41,6 +42,10 @@ class Desk(Loom):
     def warnings(self) -> tuple[Problem, ...]:
         """What is accepted here, and would better not be."""
         return (*self._host.warnings, *advised_against(self.env, self.loaded.profile))
+
+    def server(self, name: str) -> ReviewedSource:
+        """Give an MCP server, to look at its tools and to be closed; see `Sources.server`."""
+        return self._host.sources.server(name)
 
     @property
     def programs(self) -> Mapping[str, Program]:

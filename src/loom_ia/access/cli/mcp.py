@@ -1,8 +1,12 @@
-"""`loom mcp`: serve the agents over MCP, to one client, on the standard streams."""
+"""`loom mcp`: serve the agents over MCP, to one client, on the standard streams.
+
+Its actions are about the other side: the MCP servers whose tools the agents use.
+"""
 
 import argparse
 from typing import TYPE_CHECKING
 
+from loom_ia.access.cli import mcp_accept
 from loom_ia.i18n import translate as _
 
 if TYPE_CHECKING:
@@ -17,11 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="default",
         help=_("the client in whose name it acts (default: default)"),
     )
+    mcp_accept.add_actions(parser)
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Serve until the client ends its side."""
-    return serve(args)
+    """Serve until the client ends its side, or do what is asked for of the servers in use."""
+    return serve(args) if args.action is None else mcp_accept.execute(args)
 
 
 def serve(args: argparse.Namespace) -> int:

@@ -10,14 +10,15 @@ import fcntl
 import json
 import os
 import tempfile
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
-from loom_ia.adapters.mcp.definitions import Listed
+from loom_ia.adapters.mcp.definitions import Definition, Listed
 from loom_ia.core.errors import SourceUnavailable
 from loom_ia.core.json import JsonObject
+from loom_ia.core.model.mcp import ReviewState, ToolReview
 
 _VERSION: Final = 1
 _LARGEST: Final = 64 * 1024 * 1024
@@ -26,6 +27,14 @@ CHANGED: Final = "it changed since it was accepted"
 NEW: Final = "it was not there when the server was accepted"
 UNTRUSTED: Final = "the configuration pins the tools of this server, and not this one"
 DIFFERS: Final = "it is not the one that the configuration pins"
+
+
+_STATES: Final[Mapping[str, ReviewState]] = {
+    CHANGED: "changed",
+    NEW: "new",
+    UNTRUSTED: "refused",
+    DIFFERS: "refused",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,3 +215,40 @@ def quarantined(
             elif pin.digest != definition.digest:
                 faults[name] = CHANGED
     return faults
+
+
+def reviewed(
+    listed: Listed,
+    accepted: Accepted | None,
+    configured: Mapping[str, str],
+    unusable: Callable[[Definition], str],
+) -> tuple[ToolReview, ...]:
+    """Put what a server offers beside what was accepted of it; nothing was, and all is new."""
+    known = accepted or Accepted("")
+    faults = quarantined(listed, known, configured)
+    pinned = {name: Pin(digest, {}) for name, digest in configured.items()} or known.pins
+    reviews = [
+        ToolReview(name=name, state="unusable", reason=reason)
+        for name, reason in listed.unusable.items()
+    ]
+    for name, definition in listed.definitions.items():
+        reason, pin = faults.get(name, ""), pinned.get(name)
+        fault = "" if reason else unusable(definition)
+        reviews.append(
+            ToolReview(
+                name=name,
+                state=_STATES[reason] if reason else "unusable" if fault else "accepted",
+                reason=reason or fault,
+                digest=definition.digest,
+                document=definition.document,
+                accepted_digest=pin.digest if pin else "",
+                accepted=pin.document if pin else {},
+            )
+        )
+    there = listed.definitions.keys() | listed.unusable.keys()
+    reviews += [
+        ToolReview(name=name, state="gone", accepted_digest=pin.digest, accepted=pin.document)
+        for name, pin in pinned.items()
+        if name not in there
+    ]
+    return tuple(reviews)

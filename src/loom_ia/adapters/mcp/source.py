@@ -6,26 +6,37 @@ it, and so is one that was not there; the others stay. What a server hints at of
 stands in for what the configuration does not say.
 """
 
+import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from loom_ia.adapters.mcp.bounds import DESCRIPTION_CHARS
 from loom_ia.adapters.mcp.definitions import Definition, Listed, visible
 from loom_ia.adapters.mcp.health import Health
-from loom_ia.adapters.mcp.pins import FilePins, MemoryPins, PinStore, pins_of, quarantined
+from loom_ia.adapters.mcp.pins import (
+    Accepted,
+    FilePins,
+    MemoryPins,
+    Pin,
+    PinStore,
+    pins_of,
+    quarantined,
+    reviewed,
+)
 from loom_ia.adapters.mcp.pool import Line, load
 from loom_ia.adapters.mcp.schemas import Unusable, adapted
 from loom_ia.adapters.mcp.settings import identity_of, settings_of
 from loom_ia.adapters.mcp.tool import McpTool
 from loom_ia.core.errors import SourceUnavailable
-from loom_ia.core.model.mcp import McpServer
+from loom_ia.core.model.mcp import McpServer, ToolReview
 from loom_ia.core.model.tooling import ToolSpec
 from loom_ia.core.ports.sources import McpAccess, OfferedTool, SourceContext
 
 _OTHERS: Final = "(others)"
+_log = logging.getLogger("loom_ia.mcp")
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -75,6 +86,7 @@ class McpSource:
         self._own: set[Line] = set()
         self._health = Health(server.circuit_breaker)
         self._is_closed = False
+        self._told: dict[str, str] = {}
 
     async def open(self, context: SourceContext) -> RunTools:
         """Give the tools for a run; raises `SourceUnavailable`."""
@@ -141,7 +153,21 @@ class McpSource:
             return quarantined(listed, None, self._server.pins)
         key = pin_key(self._server, context.tenant_id)
         accepted = await self._pins.first(key, pins_of(identity_of(self._server), listed))
-        return quarantined(listed, accepted, {})
+        faults = quarantined(listed, accepted, {})
+        self._tell(faults)
+        hint = f"to accept it: loom mcp accept {self._server.name}"
+        return {name: f"{reason} ({hint})" for name, reason in faults.items()}
+
+    def _tell(self, faults: Mapping[str, str]) -> None:
+        """Say, once, that tools are withheld; their names are the server's words."""
+        if faults and self._told != faults:
+            _log.warning(
+                "MCP server %s: %d tool(s) withheld until they are accepted (loom mcp accept %s)",
+                self._server.name,
+                len(faults),
+                self._server.name,
+            )
+        self._told = dict(faults)
 
     def _known(self, line: Line, definition: Definition) -> _Known:
         """Give the tool of a definition, the same object as before when it did not change."""
@@ -154,6 +180,33 @@ class McpSource:
             line.tools[definition.digest] = known
         return known
 
+    async def review(self, tenant_id: str) -> tuple[ToolReview, ...]:
+        """Give each tool beside what was accepted of it, on a connection of its own."""
+        await load()
+        line = self._made(Health(None), None)
+        try:
+            listed = await line.ready()
+        finally:
+            await line.close()
+        accepted = await self._accepted(tenant_id)
+        return reviewed(listed, accepted, self._server.pins, _reason)
+
+    async def accept(self, tenant_id: str, tools: Iterable[ToolReview]) -> None:
+        """Accept tools as they were reviewed."""
+        before = await self._accepted(tenant_id)
+        kept = dict(before.pins) if before is not None else {}
+        for tool in tools:
+            kept.pop(tool.name, None)
+            if tool.digest:
+                kept[tool.name] = Pin(tool.digest, tool.document)
+        accepted = Accepted(identity_of(self._server), kept)
+        await self._pins.write(pin_key(self._server, tenant_id), accepted)
+
+    async def _accepted(self, tenant_id: str) -> Accepted | None:
+        accepted = await self._pins.read(pin_key(self._server, tenant_id))
+        is_same = accepted is not None and accepted.identity == identity_of(self._server)
+        return accepted if is_same else None
+
     async def aclose(self) -> None:
         """Close every connection, and wait until all of them are gone."""
         self._is_closed = True
@@ -161,6 +214,14 @@ class McpSource:
             await line.close()
         self._lines.clear()
         self._own.clear()
+
+
+def _reason(definition: Definition) -> str:
+    try:
+        adapted(definition.schema)
+    except Unusable as error:
+        return str(error)
+    return ""
 
 
 def pin_key(server: McpServer, tenant_id: str) -> str:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
+from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.models import CircuitBreaker
 
@@ -13,6 +14,27 @@ SourceName: TypeAlias = Annotated[
 ]
 VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 ServerScope: TypeAlias = Literal["shared", "tenant", "run"]
+
+
+ReviewState: TypeAlias = Literal["accepted", "changed", "new", "refused", "gone", "unusable"]
+
+
+class ToolReview(Value):
+    """A tool of a server beside what was accepted of it.
+
+    `refused` is one that the configuration does not pin, or pins otherwise; `gone` one that was
+    accepted and is not there; `unusable` one that no model can be offered, for that `reason`.
+    `digest` and `document` are what the server says now, `accepted_digest` and `accepted` what was
+    accepted of it: empty where there is none.
+    """
+
+    name: str
+    state: ReviewState
+    reason: str = ""
+    digest: str = ""
+    document: JsonObject = Field(default_factory=dict)
+    accepted_digest: str = ""
+    accepted: JsonObject = Field(default_factory=dict)
 
 
 class McpServer(Value):

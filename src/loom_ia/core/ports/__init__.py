@@ -19,6 +19,7 @@ from loom_ia.core.ports.sources import (
     NamedTools,
     OfferedTool,
     OpenTools,
+    ReviewedSource,
     SourceContext,
     ToolSource,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "OpenTools",
     "Reconciling",
     "Record",
+    "ReviewedSource",
     "SequenceConflict",
     "SessionEntry",
     "SessionPage",

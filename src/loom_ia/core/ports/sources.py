@@ -1,11 +1,12 @@
 """Where tools come from that are not known before they are asked for: servers, packages."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from loom_ia.core.ids import RunId, SessionId, TenantId
+from loom_ia.core.model.mcp import ToolReview
 from loom_ia.core.ports.tools import Tool
 from loom_ia.core.prompts import Language
 
@@ -82,6 +83,21 @@ class NamedTools:
 
     async def close(self) -> None:
         """Nothing was opened."""
+
+
+class ReviewedSource(ToolSource, Protocol):
+    """A source whose tools are accepted before they are offered."""
+
+    async def review(self, tenant_id: TenantId) -> tuple[ToolReview, ...]:
+        """Give each tool beside what was accepted of it; accepts nothing.
+
+        Raises `SourceUnavailable`.
+        """
+        ...
+
+    async def accept(self, tenant_id: TenantId, tools: Iterable[ToolReview]) -> None:
+        """Accept tools exactly as they were reviewed; one that is gone is forgotten."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
