@@ -176,3 +176,54 @@ def test_a_fault_of_a_script_has_the_line_of_its_reply(loom: Desk) -> None:
     assert first.startswith("loom.yaml:9: models[SIMULE].params.script[1].txt — unknown key")
     assert second.startswith("loom.yaml:12: models[SIMULE].params.script[1].tool_calls[1].args — ")
     assert third.startswith("loom.yaml:13: models[SIMULE].params.script[2].text — ")
+
+
+DOORS = f"""\
+server: {{mcp: {{http: true}}, http: {{base_path: /ia}}}}
+security:
+  api_keys:
+    - {{id: app, hash: 'sha256:{"a" * 64}', agents: [devis], rate_limit: {{per_minute: 60}}}}
+    - {{id: vieille, hash: 'sha256:{"b" * 64}', expires: '2020-01-08T00:00:00Z', scopes: [run]}}
+    - {{id: crm, hash: 'sha256:{"c" * 64}', expires: '2999-01-08T00:00:00Z', scopes: [run]}}
+triggers:
+  - {{name: devis-signe, agent: relance, message: m, delivery_header: X-Id, secret_env: LOOM_TEST_S}}
+  - {{name: tournee, agent: relance, message: m}}
+"""
+DOORS_EN = """\
+API keys   : app (run, read; for devis; 60 a minute), vieille (run; expired on 2020-01-08), crm (run; until 2999-01-08)
+MCP HTTP   : /ia/mcp
+Triggers   : devis-signe → relance (X-Id, signed), tournee → relance
+"""
+
+
+def test_keys_and_doors_are_shown_and_expired_keys_told(
+    loom: Desk, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each key says what it may do, each trigger what it begins; no digest is shown."""
+    monkeypatch.setenv("LOOM_TEST_S", "secret")
+    with (project / "loom.yaml").open("a") as file:
+        file.write(DOORS)
+    done = loom("validate")
+    assert done.code == 0
+    assert DOORS_EN in done.out
+    assert "the key vieille has expired" in done.out
+    assert done.out.endswith("2 agent(s) mounted without error, 1 warning(s).\n")
+    assert "aaaa" not in done.out + done.err
+    assert "secret" not in done.out
+
+
+def test_a_secret_that_is_not_there_is_a_fault(loom: Desk, project: Path) -> None:
+    """A trigger whose senders sign cannot be served without its secret."""
+    with (project / "loom.yaml").open("a") as file:
+        file.write(DOORS)
+    done = loom("validate")
+    assert done.code == 2
+    assert "triggers[devis-signe].secret_env — the variable LOOM_TEST_S is not defined" in done.err
+
+
+def test_b11_doors_without_a_key_are_warned_about(loom: Desk, project: Path) -> None:
+    """Where something is said of doors, that they are open is told; in prod it is a fault."""
+    with (project / "loom.yaml").open("a") as file:
+        file.write("server: {http: {port: 9000}}\n")
+    assert "security.api_keys — without an API key" in loom("validate").out
+    assert loom("--profile", "prod", "validate").code == 2

@@ -58,9 +58,7 @@ async def test_an_agent_answers_over_http(project: Project, mode: str) -> None:
 
     async with served(project) as url, over_http(url, mode) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
-        result = await client.call_tool(
-            "devis", {"message": "Quel prix ?"}, progress_callback=told
-        )
+        result = await client.call_tool("devis", {"message": "Quel prix ?"}, progress_callback=told)
         run_id = result.structured_content["run_id"]
         status = await client.call_tool("run_status", {"run_id": run_id})
         events = await client.read_resource(f"loom://runs/{run_id}/events")
@@ -161,9 +159,7 @@ async def test_a_key_of_some_agents_is_shown_these_alone(project: Project) -> No
     project.root["security"]["api_keys"].append(
         {"id": "autre", "hash": digest(OTHER_KEY), "agents": ["second"]}
     )
-    project.write(
-        "agents/second.yaml", "name: second\nmain: {model: SIMULE, system: Bonjour.}\n"
-    )
+    project.write("agents/second.yaml", "name: second\nmain: {model: SIMULE, system: Bonjour.}\n")
     project.script *= 2
     async with served(project) as url:
         async with over_http(url, "auto") as client:
@@ -291,7 +287,12 @@ def test_a_request_names_one_host() -> None:
     assert doors().refusal(Headers({"host": "localhost"})) is None
 
 
-LOOPBACK_ORIGINS = ("http://localhost", "http://localhost:3000", "https://127.0.0.1:1", "http://[::1]:5")
+LOOPBACK_ORIGINS = (
+    "http://localhost",
+    "http://localhost:3000",
+    "https://127.0.0.1:1",
+    "http://[::1]:5",
+)
 STRANGERS = (
     "http://evil.test",
     "null",

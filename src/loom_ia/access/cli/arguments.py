@@ -26,7 +26,6 @@ NOT_YET: Final = (
     "worker",
     "replay",
     "eval",
-    "keys",
     "storage",
     "retention",
 )
@@ -77,6 +76,7 @@ def commands() -> dict[str, str]:
         "cancel": _("stop a run for good"),
         "recover": _("go on with every run that nobody drives"),
         "mcp": _("serve the agents over MCP, on the standard streams"),
+        "keys": _("make the keys that let programs in"),
         "completion": _("write what completes the command in a shell"),
     }
 

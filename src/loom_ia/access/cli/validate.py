@@ -41,11 +41,12 @@ async def _validate(args: argparse.Namespace) -> int:
     from loom_ia.access.cli.arguments import config_path
     from loom_ia.access.cli.desk import open_desk
     from loom_ia.access.cli.failures import COMPLETED, NOT_COMPLETED
+    from loom_ia.access.cli.validate_doors import rows_of_doors
     from loom_ia.access.cli.validate_sources import connected, is_short, rows_of_sources
 
     async with open_desk(args) as desk:
         found = await connected(desk, servers=args.connect)
-        rows = (*_rows(desk, config_path(args)), *rows_of_sources(desk))
+        rows = (*_rows(desk, config_path(args)), *rows_of_sources(desk), *rows_of_doors(desk))
         _show(desk, rows, found)
     return NOT_COMPLETED if any(map(is_short, found)) else COMPLETED
 
@@ -54,8 +55,10 @@ def _show(
     desk: "Desk", rows: "Iterable[tuple[str, str]]", found: "Sequence[SourceListing]"
 ) -> None:
     from loom_ia.access.cli.terminal import printable, show
+    from loom_ia.access.cli.validate_doors import warnings_of_doors
     from loom_ia.access.cli.validate_sources import lines_of, troubles
 
+    warned = (*desk.warnings, *warnings_of_doors(desk))
     for label, value in rows:
         show(printable(f"{label:<10} : {value}" if label else f"  {value}"))
     for name, graph in desk.graphs.items():
@@ -78,7 +81,7 @@ def _show(
         for line in lines_of(name, found):
             show(printable(line))
     show()
-    warnings = [*_said(desk.warnings), *_without_agent(desk), *troubles(found)]
+    warnings = [*_said(warned), *_without_agent(desk), *troubles(found)]
     for line in warnings:
         show(printable(_("Warning    : {problem}", problem=line)))
     show(_conclusion(len(desk.programs), len(desk.graphs), len(warnings)))
