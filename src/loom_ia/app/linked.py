@@ -49,7 +49,7 @@ class Linked:
 
     `agent` is the one that asks. `pending` is what is shown; of a request that ended, little of it
     is left. `expires_at` is until when the link may be used. `irreversible` tells that
-    what it would do cannot be undone.
+    what it would do cannot be undone. `read_at` is when it waited.
     """
 
     agent: str
@@ -58,6 +58,7 @@ class Linked:
     pending: PendingApproval
     settled: Settled | None = None
     irreversible: bool = False
+    read_at: datetime | None = None
 
 
 async def linked(instance: Instance, token: str) -> Linked:
@@ -124,6 +125,7 @@ def _waiting(asking: Asking, claim: Claim, now: datetime) -> Linked:
         pending=pending_question(asking, claim.run_id),
         settled=Settled("expired", at=limit) if limit is not None and now >= limit else None,
         irreversible=_is_irreversible(asking),
+        read_at=now,
     )
 
 

@@ -17,6 +17,7 @@ from loom_ia.access.api import Loom
 from loom_ia.access.http import openapi, problems
 from loom_ia.access.http.access import Doorkeeper, Keys
 from loom_ia.access.http.bounds import BodyBound
+from loom_ia.access.http.confirm import confirm_router
 from loom_ia.access.http.mcp import McpRoute
 from loom_ia.access.http.queries import refuse_unknown
 from loom_ia.access.http.routes import ROUTERS
@@ -72,6 +73,7 @@ def create_app(loom: Loom, *, own: bool = False, keys: Keys | None = None) -> Fa
     for router in ROUTERS:
         v1.include_router(router)
     app.include_router(v1)
+    app.include_router(confirm_router(loom, http.base_path))
     openapi.describe(app, has_keys=doorkeeper.keys is not None)
     if docs:
         app.include_router(openapi.pages(http.base_path))
