@@ -27,11 +27,11 @@ _LONGEST_NUMBER: Final = 40
 
 
 class FieldFault(ValueError):
-    """What was typed is not what the field takes; `field` is its name in the form."""
+    """What was typed is not what the field takes: its name in the form, and its label."""
 
-    def __init__(self, field: str) -> None:
-        super().__init__(field)
-        self.field = field
+    def __init__(self, field: "AnswerField") -> None:
+        super().__init__(field.name)
+        self.field, self.label = field.name, field.label or field.name.partition(".")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +110,15 @@ def _value(field: AnswerField, typed: str) -> JsonValue:
     match field.kind:
         case "text" | "long":
             if field.required and not text.strip():
-                raise FieldFault(field.name)
+                raise FieldFault(field)
             return text
         case "boolean":
             if typed not in ("", "true", "false"):
-                raise FieldFault(field.name)
+                raise FieldFault(field)
             return typed == "true"
         case "choice":
             if not typed.isdecimal() or len(typed) > 4 or int(typed) >= len(field.choices):
-                raise FieldFault(field.name)
+                raise FieldFault(field)
             return field.choices[int(typed)]
         case "integer" | "number":
             return _number(field, text.strip().replace(",", ".").replace("\u202f", ""))
@@ -126,18 +126,18 @@ def _value(field: AnswerField, typed: str) -> JsonValue:
             try:
                 return cast("JsonValue", json.loads(text, parse_constant=_refuse))
             except (ValueError, RecursionError) as error:
-                raise FieldFault(field.name) from error
+                raise FieldFault(field) from error
 
 
 def _number(field: AnswerField, text: str) -> JsonValue:
     try:
         if len(text) > _LONGEST_NUMBER:
-            raise FieldFault(field.name)
+            raise FieldFault(field)
         value: int | float = int(text) if field.kind == "integer" else float(text)
     except ValueError as error:
-        raise FieldFault(field.name) from error
+        raise FieldFault(field) from error
     if value != value or abs(value) == float("inf"):  # noqa: PLR0124 -- NaN is what it is not
-        raise FieldFault(field.name)
+        raise FieldFault(field)
     return int(value) if field.kind == "number" and value == int(value) else value
 
 

@@ -189,8 +189,7 @@ def _said(found: Linked, form: Mapping[str, str]) -> tuple[bool, object]:
 
 def _fault(error: Exception, language: Language) -> tuple[str, str]:
     if isinstance(error, FieldFault):
-        name = error.field.partition(".")[2]
-        said = _("This field cannot be read, or is empty: {field}", field=name)
+        said = _("This field cannot be read, or is empty: {field}", field=error.label)
         return said, error.field
     said = render(error, language) if isinstance(error, LoomError) else str(error)
     return said[:600], ""

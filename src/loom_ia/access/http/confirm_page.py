@@ -6,6 +6,7 @@ visible: the person who decides sees what would be done.
 
 import base64
 import hashlib
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from typing import Final
 from loom_ia.access.http.answer_form import AnswerField, fields_of
 from loom_ia.app.linked import Linked, Settled
 from loom_ia.core.json import JsonObject, JsonValue
+from loom_ia.core.views.notice import ASKS
+from loom_ia.core.views.result import PendingApproval
 from loom_ia.i18n import LANGUAGES, Language, day
 from loom_ia.i18n import translate as _
 
@@ -30,6 +33,8 @@ LONGEST_NAME: Final = 100
 LONGEST_REASON: Final = 1_000
 _LONGEST_VALUE: Final = 20_000
 _LONG_VALUE: Final = 600
+_SHORT_VALUE: Final = 80
+_LONGEST_TITLE: Final = 2_000
 _MOST_ROWS: Final = 60
 _NAMES: Final[Mapping[Language, str]] = {"en": "English", "fr": "Français"}
 _MARKS: Final[Mapping[str, str]] = {"granted": "✓", "answered": "✓", "refused": "✕"}
@@ -51,7 +56,8 @@ def asking_page(found: Linked, token: str, language: Language, typed: Typed | No
     lead = _("{agent} asks you a question", agent=found.agent)
     if not is_question:
         lead = _("{agent} asks for your approval", agent=found.agent)
-    parts = [f'<p class="who">{_text(lead)}</p>', f"<h1>{_text(pending.sentence)}</h1>"]
+    title = _asked(pending) or pending.sentence
+    parts = [f'<p class="who">{_text(lead)}</p>', f"<h1>{_text(_joined(title))}</h1>"]
     parts.append(f'<p class="when">{_text(_deadline(found))}</p>')
     if typed.fault:
         parts.append(f'<p class="fault" role="alert" id="fault">{_text(typed.fault)}</p>')
@@ -65,10 +71,11 @@ def asking_page(found: Linked, token: str, language: Language, typed: Typed | No
     if pending.arguments:
         title = _("What would be done: {tool}", tool=pending.tool_name)
         parts += [f"<h2>{_text(title)}</h2>", *_table(pending.arguments)]
-    elif isinstance(pending.payload, dict) and not _is_said(pending.payload):
+    elif isinstance(pending.payload, dict) and len(pending.payload) > bool(_asked(pending)):
         parts += [f"<h2>{_text(_('What is shown with it'))}</h2>", *_table(pending.payload)]
     parts += _form(found, token, typed)
-    return _page(pending.sentence, parts, language)
+    footer = _("Opening this page decides nothing.")
+    return _page(title, parts, language, footer)
 
 
 def settled_page(found: Linked, language: Language) -> str:
@@ -80,7 +87,7 @@ def settled_page(found: Linked, language: Language) -> str:
     parts = [f'<div class="mark {look}" aria-hidden="true">{mark}</div>']
     parts.append(f"<h1>{_text(title)}</h1>")
     if found.pending.sentence:
-        parts.append(f"<p>{_text(found.pending.sentence)}</p>")
+        parts.append(f"<p>{_text(_joined(found.pending.sentence))}</p>")
     parts.append(f'<p class="when">{_text(said)}</p>')
     if settled.reason:
         parts.append(f"<h2>{_text(_('Reason'))}</h2><p>{_text(settled.reason)}</p>")
@@ -95,7 +102,7 @@ def refusal_page(title: str, remedy: str, language: Language) -> str:
     return _page(title, parts, language)
 
 
-def _page(title: str, parts: Iterable[str], language: Language) -> str:
+def _page(title: str, parts: Iterable[str], language: Language, footer: str = "") -> str:
     others = " · ".join(
         f'<a href="?lang={other}" lang="{other}" hreflang="{other}">{_NAMES[other]}</a>'
         for other in LANGUAGES
@@ -109,7 +116,7 @@ def _page(title: str, parts: Iterable[str], language: Language) -> str:
         f"<title>{_text(title[:120])}</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
         f'<header><span>Loom-IA</span><nav aria-label="{_text(_("Language"))}">{others}</nav>'
         f"</header>\n<main>\n<section>\n{chr(10).join(parts)}\n</section>\n</main>\n"
-        f"<footer>{_text(_('Opening this page decides nothing.'))}</footer>\n</body>\n</html>\n"
+        f"<footer>{_text(footer)}</footer>\n</body>\n</html>\n"
     )
 
 
@@ -202,7 +209,8 @@ def _default(each: AnswerField) -> str:
 
 def _table(values: JsonObject) -> Iterator[str]:
     yield "<table><tbody>"
-    for rank, (name, value) in enumerate(values.items()):
+    short_first = sorted(values.items(), key=lambda pair: _is_long(pair[1]))
+    for rank, (name, value) in enumerate(short_first):
         if rank == _MOST_ROWS:
             left = len(values) - rank
             said = _("{count} more values are not shown", count=left)
@@ -234,9 +242,24 @@ def _plain(value: JsonValue) -> str:
             return json.dumps(value, ensure_ascii=False)
 
 
-def _is_said(payload: JsonObject) -> bool:
-    """Whether a payload is one text, which the sentence holds already."""
-    return len(payload) == 1 and next(iter(payload)) in ("prompt", "question", "message")
+def _is_long(value: JsonValue) -> bool:
+    """Whether a value takes more than a line or so: those that do are shown last."""
+    text = value if isinstance(value, str) else _plain(value)
+    return "\n" in text or len(text) > _SHORT_VALUE
+
+
+def _asked(pending: PendingApproval) -> str:
+    """Give the text that a step asks; empty when it asks otherwise."""
+    payload = pending.payload if pending.kind == "input" else None
+    if isinstance(payload, dict):
+        payload = next((payload[key] for key in ASKS if key in payload), None)
+    return payload[:_LONGEST_TITLE] if isinstance(payload, str) else ""
+
+
+def _joined(text: str) -> str:
+    """Keep French punctuation, and the groups of a number, on the line of what they follow."""
+    text = re.sub(r" ([:;?!»€%])", "\u00a0\\1", text).replace("« ", "«\u00a0")
+    return re.sub(r"(?<=\d) (?=\d{3}(\D|$))", "\u00a0", text)
 
 
 def _deadline(found: Linked) -> str:

@@ -17,7 +17,7 @@ from loom_ia.core.state.questions import Asking
 from loom_ia.core.template import one_sentence
 
 _VALUE_CHARS: Final = 80
-_PROMPTS: Final = ("prompt", "question", "message")
+ASKS: Final = ("prompt", "question", "message")
 """Where a step writes what it asks, in a payload that is an object."""
 
 _Said: TypeAlias = Literal["approve", "unknown_effect", "input"]
@@ -109,7 +109,7 @@ def delivery_id(run_id: RunId, request: str, target: str) -> str:
 def _asked(asking: Asking) -> str:
     payload = asking.inquiry.payload if asking.inquiry is not None else None
     if isinstance(payload, dict):
-        texts = (payload.get(name) for name in _PROMPTS)
+        texts = (payload.get(name) for name in ASKS)
         payload = next((text for text in texts if isinstance(text, str)), payload)
     if payload is None:
         return asking.call.name
