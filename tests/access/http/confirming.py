@@ -216,5 +216,5 @@ async def office(folder: Path, **changes: Any) -> AsyncIterator[Office]:
 async def until(holds: Callable[[], bool], *, seconds: float = 20) -> None:
     """Wait until something holds."""
     async with asyncio.timeout(seconds):
-        while not holds():
+        while not holds():  # noqa: ASYNC110 -- what it waits for tells nobody
             await asyncio.sleep(0.01)

@@ -15,6 +15,7 @@ from typing import Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from fastapi import APIRouter, Request, Response
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from loom_ia.access.api import Loom
@@ -217,6 +218,9 @@ async def _guarded(handler: _Handler, request: Request, language: Language) -> R
         return _answer(410 if error.expired else 404, page.refusal_page(title, remedy, language))
     except ClientDisconnect:
         raise
+    except HTTPException as error:  # the server refuses bodies, too
+        said = _too_long() if error.status_code == 413 else _odd_form()
+        return _answer(error.status_code, page.refusal_page(*said, language))
     except Exception as error:  # noqa: BLE001 -- a person is told, whatever it is
         name = type(error).__name__  # without its text, which may hold what users said
         _logger.error("the page of a decision failed: %s", name)  # noqa: TRY400
@@ -247,6 +251,13 @@ def _odd_form() -> tuple[str, str]:
     )
 
 
+def _too_long() -> tuple[str, str]:
+    return (
+        _("Nothing was decided: what was sent is too long."),
+        _("Open the link again from the message, and write less."),
+    )
+
+
 async def _form(request: Request) -> dict[str, str]:
     """Read the fields of a form, each once, within bounds."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -256,11 +267,7 @@ async def _form(request: Request) -> dict[str, str]:
     async for piece in request.stream():
         body += piece
         if len(body) > MOST_BODY:
-            raise _Refusal(
-                413,
-                _("Nothing was decided: what was sent is too long."),
-                _("Open the link again from the message, and write less."),
-            )
+            raise _Refusal(413, *_too_long())
     try:
         pairs = parse_qsl(
             body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict"
