@@ -476,6 +476,15 @@ class Loom:
         """Recover again and again until cancelled, every `interval` seconds (half a lease)."""
         await recovery.watch(self._instance, interval=interval)
 
+    async def halt(self, *, within: float) -> None:
+        """Hand back every run that is driven here, in at most `within` seconds.
+
+        Nothing more is begun: a run that somebody waits for may end in half of that time, the
+        others stop after the effect under way, whose end is written. Whoever waits for a run that
+        did not end is told by `HandedBack`; another process goes on with it at once.
+        """
+        await self._instance.halt(within=within)
+
     async def submit(
         self,
         agent: str,

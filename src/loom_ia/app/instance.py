@@ -1,6 +1,8 @@
 """What every operation of one instance shares: its journal, its identity, and what it drives."""
 
 import asyncio
+import contextlib
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +26,7 @@ from loom_ia.core.ports.clock import Clock
 from loom_ia.core.ports.idempotency import IdempotencyStore
 from loom_ia.core.ports.journal import HeldLock, Journal
 from loom_ia.core.state.run import RunState
-from loom_ia.engine.interrupt import Interrupt
+from loom_ia.engine.interrupt import Halt, Interrupt
 from loom_ia.engine.lease import Heart, Pilot
 from loom_ia.engine.log import SessionLog
 from loom_ia.engine.perform.context import Strays
@@ -39,11 +41,23 @@ _KEPT_LOGS: Final = 256
 
 @dataclass(slots=True)
 class Driven:
-    """A run that this instance drives, or is about to: how to stop it and to wait for it."""
+    """A run that this instance drives, or is about to: how to stop it and to wait for it.
+
+    `awaited` tells that whoever asked for it waits for what it gives.
+    """
 
     log: SessionLog
     interrupt: Interrupt
     ended: "asyncio.Future[None]"
+    awaited: bool = True
+    halt: Halt = field(default_factory=Halt)
+
+    def stop(self, *, cut: bool = False) -> None:
+        """Begin nothing more; `cut` stops what is under way, too."""
+        self.halt.asked = True
+        if cut:
+            self.halt.cut = True
+            self.interrupt.now("halted")
 
 
 @dataclass(slots=True)
@@ -68,6 +82,7 @@ class Instance:
     driven: dict[RunId, Driven] = field(default_factory=dict[RunId, Driven])
     strays: Strays = field(default_factory=Strays)
     jobs: set["asyncio.Task[object]"] = field(default_factory=set["asyncio.Task[object]"])
+    halting: asyncio.Event = field(default_factory=asyncio.Event)
     _logs: OrderedDict[tuple[TenantId, SessionId], SessionLog] = field(
         default_factory=OrderedDict[tuple[TenantId, SessionId], SessionLog]
     )
@@ -211,7 +226,10 @@ class Instance:
         if run_id in self.driven:
             raise RunExists("run {run_id} is being driven here already", run_id=run_id)
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        seat = self.driven[run_id] = Driven(log, Interrupt(), ended)
+        awaited = asyncio.current_task() not in self.jobs
+        seat = self.driven[run_id] = Driven(log, Interrupt(), ended, awaited)
+        if self.halting.is_set() and not awaited:
+            seat.stop()
         return seat
 
     def leave(self, run_id: RunId) -> None:
@@ -229,6 +247,43 @@ class Instance:
         """Wait for every background task, those that they start included."""
         while self.jobs:
             await asyncio.wait(set(self.jobs))
+
+    def tell_handed_back(self, run_id: RunId, session_id: SessionId) -> None:
+        """Leave word for the other processes that a run can be taken up."""
+        locks = self.journal.locks
+        if locks is not None:
+            locks.leave_word(json.dumps([session_id, run_id]))
+
+    def heard_of(self) -> dict[RunId, SessionId]:
+        """Give the runs, with their sessions, that others said to have handed back meanwhile."""
+        found: dict[RunId, SessionId] = {}
+        locks = self.journal.locks
+        for word in locks.words() if locks is not None else ():
+            with contextlib.suppress(ValueError):
+                match json.loads(word):
+                    case [str(session_id), str(run_id)]:
+                        found[run_id] = session_id
+                    case _:
+                        pass
+        return found
+
+    async def halt(self, *, within: float) -> None:
+        """Hand every run back, in at most `within` seconds; nothing is taken up any more.
+
+        Runs that nobody waits for stop after the effect under way, so that its end is written and
+        another driver goes on from there at once. The others may end by themselves for half of the
+        time, then stop likewise. What is still under way at the end is cut.
+        """
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        self.halting.set()
+        for part, least in ((0.0, "background"), (0.5, "all"), (1.0, "cut")):
+            wait = began + within * part - loop.time()
+            if self.driven and wait > 0:
+                await asyncio.wait([seat.ended for seat in self.driven.values()], timeout=wait)
+            for seat in self.driven.values():
+                if least != "background" or not seat.awaited:
+                    seat.stop(cut=least == "cut")
 
     async def close(self) -> None:
         """Wait for what is under way, at most `shutdown_timeout` seconds, then let go of all."""

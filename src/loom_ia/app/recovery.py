@@ -1,14 +1,15 @@
 """Going on with what dead drivers left: once, or for as long as this instance lives."""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 from loom_ia.app import notices
 from loom_ia.app.instance import DEFAULT_TENANT, Instance
 from loom_ia.app.resuming import result_of, resume
-from loom_ia.core.errors import ClaimConflict, JournalBusy, LoomError
+from loom_ia.core.errors import ClaimConflict, HandedBack, JournalBusy, LoomError, UnknownRun
 from loom_ia.core.events.query import EventQuery
 from loom_ia.core.events.run import (
     RunCancelled,
@@ -28,6 +29,7 @@ _CLOSING = (RunCompleted.TYPE, RunFailed.TYPE, RunCancelled.TYPE)
 _PAGE = 10_000
 _AT_ONCE = 16
 _TRIES = 3
+_LISTENS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +87,11 @@ async def recover(instance: Instance, *, session_id: SessionId | None = None) ->
 async def watch(instance: Instance, *, interval: float | None = None) -> None:
     """Recover again and again, until cancelled: what a dying driver leaves is taken up here.
 
+    Ends by itself once the instance halts, when the runs that it took up are handed back.
+
     `interval` is in seconds; by default half a lease, so that a run waits at most one and a half
-    leases, and far less where the journal has locks. A run that is taken up never delays the next
-    look.
+    leases, and far less where the journal has locks; what a process of the same host hands back is
+    taken up at once. A run that is taken up never delays the next look.
     """
     pause = interval if interval is not None else instance.lease.total_seconds() / 2
     limit = asyncio.Semaphore(_AT_ONCE)
@@ -96,26 +100,50 @@ async def watch(instance: Instance, *, interval: float | None = None) -> None:
     async def one(run_id: RunId, home: SessionId) -> None:
         async with limit:
             outcome = await _take_up(instance, run_id, home, patient=True)
-        if isinstance(outcome, Unrecovered):
+        if isinstance(outcome, Unrecovered) and not isinstance(outcome.error, UnknownRun):
             _log.warning("run %s not recovered: %s", run_id, outcome.error)
 
+    def take(run_id: RunId, home: SessionId) -> None:
+        if run_id in taken or run_id in instance.driven:
+            return
+        taken[run_id] = task = asyncio.create_task(one(run_id, home))
+        instance.start_job(task)
+        task.add_done_callback(lambda _: taken.pop(run_id))
+
+    instance.heard_of()  # what was said before is found without it
     try:
-        while True:
-            try:
-                runs = await open_runs(instance)
-            except LoomError as error:
-                _log.warning("recovery not possible now: %s", error)
-                runs = {}
-            for run_id, home in runs.items():
-                if run_id not in taken and run_id not in instance.driven:
-                    taken[run_id] = task = asyncio.create_task(one(run_id, home))
-                    task.add_done_callback(lambda _, run_id=run_id: taken.pop(run_id))
-            await asyncio.sleep(pause)
+        while not instance.halting.is_set():
+            for run_id, home in (await _found(instance)).items():
+                take(run_id, home)
+            async for run_id, home in _told(instance, pause):
+                take(run_id, home)
+        while taken:
+            await asyncio.wait(set(taken.values()))
     finally:
         tasks = list(taken.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _found(instance: Instance) -> dict[RunId, SessionId]:
+    try:
+        return await open_runs(instance)
+    except LoomError as error:
+        _log.warning("recovery not possible now: %s", error)
+        return {}
+
+
+async def _told(instance: Instance, seconds: float) -> AsyncIterator[tuple[RunId, SessionId]]:
+    """Give what others say to have handed back, for that time, or until the instance halts."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while (left := end - loop.time()) > 0 and not instance.halting.is_set():
+        for told in instance.heard_of().items():
+            yield told
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(left, _LISTENS)):
+                await instance.halting.wait()
 
 
 async def open_runs(
@@ -160,7 +188,7 @@ async def _take_up(
                 return "waiting"
             run = await resume(instance, run_id, session_id=home, by="recover")
             return result_of(instance, run)
-        except ClaimConflict:
+        except (ClaimConflict, HandedBack):
             return "driven"
         except JournalBusy as error:
             tries += 1

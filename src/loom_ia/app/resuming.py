@@ -5,7 +5,7 @@ import logging
 from loom_ia.app import runs
 from loom_ia.app.instance import Instance, require_root
 from loom_ia.app.runs import Listener
-from loom_ia.core.errors import LoomError
+from loom_ia.core.errors import HandedBack, LoomError
 from loom_ia.core.ids import RunId, SessionId
 from loom_ia.core.state.run import RunState
 from loom_ia.core.state.session import is_held
@@ -54,6 +54,8 @@ async def resume_in_background(instance: Instance, run_id: RunId) -> None:
     try:
         _, run = await instance.find(run_id)
         await resume(instance, run.header.root_run_id)
+    except HandedBack:
+        _logger.info("run %s handed back", run_id)
     except LoomError as error:
         _logger.warning("run %s not resumed: %s", run_id, type(error).__name__)
 

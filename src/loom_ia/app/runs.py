@@ -16,7 +16,7 @@ from loom_ia.app import notices
 from loom_ia.app.instance import Instance
 from loom_ia.app.session_state import require_state
 from loom_ia.core.decide.limits import rebound
-from loom_ia.core.errors import JudgeSkip, LoomError, NewerJournal, RunExists, RunMoved
+from loom_ia.core.errors import HandedBack, JudgeSkip, LoomError, NewerJournal, RunExists, RunMoved
 from loom_ia.core.events.artifact import ArtifactStored
 from loom_ia.core.events.envelope import Payload
 from loom_ia.core.events.message import UserMessage
@@ -156,7 +156,8 @@ async def drive_seated(
     start, `token` is shown pieces of text of steps.
     """
     run_id, log = pen.run_id, pen.log
-    interrupt = instance.driven[run_id].interrupt
+    seat = instance.driven[run_id]
+    interrupt = seat.interrupt
     context = EffectContext(
         pen=pen,
         program=program,
@@ -165,6 +166,7 @@ async def drive_seated(
         token=token,
         strays=instance.strays,
         causes={} if causes is None else causes,
+        halt=seat.halt,
     )
     if not instance.alone:
         instance.heart.watch(run_id, log, interrupt)
@@ -256,6 +258,8 @@ async def submit(instance: Instance, order: Order) -> RunId:
 async def _drive_in_background(instance: Instance, opened: Opened) -> None:
     try:
         await drive(instance, opened.pen, opened.program)
+    except HandedBack:
+        _logger.info("run %s handed back", opened.pen.run_id)
     except LoomError as error:
         _logger.warning("run %s stopped: %s", opened.pen.run_id, type(error).__name__)
 
@@ -315,6 +319,8 @@ async def _hand_back(instance: Instance, pen: Pen) -> None:
     with contextlib.suppress(LoomError, asyncio.CancelledError):
         await pen.abandon()
         await pen.log.append(pen.run_id, rule, sync=False)
+        if instance.halting.is_set():
+            instance.tell_handed_back(pen.run_id, pen.log.session_id)
 
 
 def _with_approver(program: Program, approver: Approver | None) -> Program:

@@ -38,6 +38,7 @@
     │   ├── ClaimConflict      another driver holds the lease
     │   ├── SessionBusy        a run of the session is being driven
     │   └── RunMoved           the run was closed by somebody else
+    ├── HandedBack             this process stops: the run goes on where it is taken up
     ├── JournalError           the journal is at fault
     │   ├── JournalCorrupted   damage in the middle, with its place
     │   ├── JournalBusy        transient: trying again may work
@@ -395,6 +396,17 @@ class SessionBusy(RaceError):
 
 class RunMoved(RaceError):
     """The run was closed or taken elsewhere while this driver worked on it."""
+
+
+class HandedBack(LoomError):
+    """The process that drove a run stops: the run is open, and whoever takes it up goes on."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            "this process stops: run {run_id} was handed back, and goes on where it is taken up",
+            run_id=run_id,
+        )
+        self.run_id = run_id
 
 
 class JournalError(LoomError):

@@ -1,7 +1,8 @@
 """Driving a run: decide, write, act, until it is over or waits for somebody.
 
 This loop is the whole engine. It never acts on a fact that is not written, never goes on once the
-run is not ours, and refuses to turn without advancing.
+run is not ours, and refuses to turn without advancing. Asked to halt, it begins nothing more, and
+what is under way is a fact before the run is handed back.
 """
 
 from contextlib import AsyncExitStack
@@ -23,7 +24,7 @@ from loom_ia.core.decide.effects import (
     StopSteps,
     Wait,
 )
-from loom_ia.core.errors import InternalError
+from loom_ia.core.errors import HandedBack, InternalError
 from loom_ia.core.ids import RunId
 from loom_ia.core.model.sizes import Sizes
 from loom_ia.core.plan import AgentPlan, Plan
@@ -34,7 +35,7 @@ from loom_ia.engine.lease import Pilot
 from loom_ia.engine.perform import LIVE, EffectContext, Performers, children
 from loom_ia.engine.perform.approver import inheriting
 from loom_ia.engine.perform.context import SeenCalls
-from loom_ia.engine.perform.steps import land, stop_steps
+from loom_ia.engine.perform.steps import land, settle, stop_steps
 from loom_ia.engine.program import AnyProgram, Program
 from loom_ia.engine.sources import Equipment, asking_for, equipped
 
@@ -55,8 +56,8 @@ class Drive:
     async def run(self) -> RunState:
         """Advance the run until it is over or waits; returns it as written.
 
-        Raises `ClaimConflict` when another driver took it, `RunMoved` when it was closed elsewhere
-        and `InternalError` when it does not advance.
+        Raises `ClaimConflict` when another driver took it, `RunMoved` when it was closed elsewhere,
+        `HandedBack` when it was asked to halt and `InternalError` when it does not advance.
         """
         context = replace(self.context, drive_below=self.drive_below)
         drive = replace(self, context=context)
@@ -88,6 +89,8 @@ class Drive:
                 found.append(await stack.enter_async_context(opening))
 
             while not found:
+                if self.context.halt.asked and await self._halted():
+                    return pen.run
                 reason = await self.interrupt.run(open_sources)
                 if not self.context.run.is_open:
                     return await self.turn()
@@ -98,7 +101,7 @@ class Drive:
             return await replace(self, context=context).turn()
 
     async def turn(self) -> RunState:
-        """Decide, write, act, until the run is over or waits."""
+        """Decide, write, act, until the run is over or waits, or is asked to halt."""
         pen = self.context.pen
         plan = self.context.program.plan
         clock = pen.log.clock
@@ -120,6 +123,10 @@ class Drive:
                     return pen.run
                 case Emit():
                     await self._emit(move)
+                case _ if self.context.halt.asked:
+                    if await self._halted():
+                        return pen.run
+                    continue
                 case effect:
                     await pen.commit(sync=_must_flush(effect))
                     if not self._is_fresh(view):
@@ -159,6 +166,22 @@ class Drive:
         if self.meter is not None:
             started = pen.run.flow.started if pen.run.flow else 0
             self.meter.read(self.context.run.run_id, started)
+
+    async def _halted(self) -> bool:
+        """Write the ends of what is under way; whether nothing is, and the run stops here.
+
+        The run at the top raises `HandedBack`; one below it goes on with that one.
+        """
+        context, pen = self.context, self.context.pen
+        if context.flight:
+            halt = context.halt
+            if halt.cut or await self.interrupt.run(lambda: settle(context)) is not None:
+                await land(context)
+            return False
+        await pen.commit(sync=not self._is_below)
+        if not self._is_below:
+            raise HandedBack(pen.run_id)
+        return True
 
     def _show_held(self, plan: Plan) -> None:
         """Show an answer that was held back until it passed its checks."""

@@ -9,13 +9,23 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeAlias
 
-Reason: TypeAlias = Literal["closed", "lost", "deadline"]
+Reason: TypeAlias = Literal["closed", "lost", "deadline", "halted"]
 
 
 def is_cancelled() -> bool:
     """Whether the current task was told to stop; else what it caught is not about itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+class Halt:
+    """Whether a drive was asked to stop where it stands, once what is under way has ended.
+
+    `cut` tells that what is under way is not waited for any more.
+    """
+
+    asked = False
+    cut = False
 
 
 class Interrupt:

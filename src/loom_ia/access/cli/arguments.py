@@ -22,7 +22,6 @@ from loom_ia.i18n import translate as _
 CONFIG: Final = "loom.yaml"
 
 NOT_YET: Final = (
-    "serve",
     "worker",
     "replay",
     "eval",
@@ -64,6 +63,7 @@ def commands() -> dict[str, str]:
         "schema": _("print the JSON Schema of the configuration"),
         "doctor": _("ask models what they can do, and say what to write of them"),
         "run": _("run an agent on a message"),
+        "serve": _("serve the agents over HTTP"),
         "graph": _("list, draw, run and read graphs"),
         "resume": _("go on with a run that was interrupted"),
         "approve": _("grant a call that waits, and go on with the run"),

@@ -194,6 +194,12 @@ ROWS: Final[Mapping[type[Exception], Row]] = MappingProxyType(
         ),
         errors.UnstorableValue: Row(422, "unstorable-value", "A value cannot be kept", _FIX_VALUE),
         errors.UnusableId: Row(422, "unusable-id", "An id cannot be used", _FIX_VALUE),
+        errors.HandedBack: Row(
+            503,
+            "handed-back",
+            "The server stops, and the run goes on elsewhere",
+            "Read the run that is named after the time of Retry-After; do not begin it again.",
+        ),
         errors.LoomClosed: Row(503, "closed", "The server is closing", _RETRY),
         errors.CallerError: Row(422, "refused", "The request is refused", _FIX_VALUE),
         RunError: Row(422, "input-refused", "The input of the graph is refused", _FIX_VALUE),

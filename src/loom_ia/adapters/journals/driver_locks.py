@@ -4,17 +4,24 @@ The kernel drops a lock with the last process that has the file open: a killed d
 once, a stopped one keeps it. A file without a lock means nothing, and no file means free, so a
 left-over file is removed by whoever finds it free.
 
+Beside them one file, `handed`, holds what processes tell each other: it is only a hint, begun anew
+when it is long, and what cannot be written or read of it is lost.
+
 A fork would share the lock and keep it beyond its owner's death, so a forked child lets go of it.
 """
 
 import os
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from loom_ia.adapters.journals.disk import telling
 from loom_ia.adapters.journals.flock import try_lock, wait_lock
 from loom_ia.core.ids import require_safe_id
 
+_WORDS = "handed"
+_LONGEST_WORDS = 65_536
 _PATIENCE_S = 1.0  # whoever asks whether a lock is free holds it for an instant
 
 
@@ -50,6 +57,7 @@ class FileDriverLocks:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._held: list[FileLock] = []
+        self._heard: int | None = None
 
     def hold(self, worker_id: str) -> FileLock:
         """Take the lock of `worker_id`. Raises `JournalBusy` when somebody has it."""
@@ -84,6 +92,26 @@ class FileDriverLocks:
                 return True
             finally:
                 os.close(descriptor)
+
+    def leave_word(self, word: str) -> None:
+        with suppress(OSError), (self._folder / _WORDS).open("ab") as file:
+            if file.tell() > _LONGEST_WORDS:
+                file.truncate(0)
+            file.write(word.encode() + b"\n")
+
+    def words(self) -> Sequence[str]:
+        try:
+            size = (self._folder / _WORDS).stat().st_size
+        except OSError:
+            size = 0
+        heard, self._heard = self._heard, size
+        if heard is None or size == heard:
+            return ()
+        begin = heard if size > heard else 0
+        with suppress(OSError), (self._folder / _WORDS).open("rb") as file:
+            file.seek(begin)
+            return file.read(size - begin).decode(errors="replace").splitlines()
+        return ()
 
     def release(self) -> None:
         """Release what was taken here and is held still: nobody drives by it any more."""

@@ -68,6 +68,14 @@ class DriverLocks(Protocol):
         """Tell whether nobody holds the lock `name` any more: its process is dead."""
         ...
 
+    def leave_word(self, word: str) -> None:
+        """Tell the other processes something, in one line; nobody may hear it."""
+        ...
+
+    def words(self) -> Sequence[str]:
+        """Give what was told since the last time this was asked; nothing the first time."""
+        ...
+
 
 class Journal(Protocol):
     """A store of events. Every adapter passes the same contract suite.

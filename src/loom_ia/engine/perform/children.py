@@ -106,6 +106,8 @@ async def drive_child(call: Call, context: EffectContext) -> tuple[Payload, ...]
         if isinstance(driven, Fault):
             return fault_facts(driven, call, context, _since(started))
         child = driven
+        if child.outcome is None and context.halt.asked:
+            return ()
         if child.outcome is None and not is_held(child, log.state.runs, log.clock.now()):
             raise InternalError("run {run_id} stands still", run_id=child.run_id)
     return _end(child, call, delegate, context, _since(started))

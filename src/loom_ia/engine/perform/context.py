@@ -14,6 +14,7 @@ from loom_ia.core.model.chunks import ModelChunk, TextDelta
 from loom_ia.core.model.messages import Message
 from loom_ia.core.model.sizes import Sizes
 from loom_ia.core.state.run import RunState
+from loom_ia.engine.interrupt import Halt
 from loom_ia.engine.log import Pen
 from loom_ia.engine.program import AnyProgram, GraphProgram, Program
 
@@ -78,7 +79,8 @@ class EffectContext:
     this one opened. `causes` keeps the exceptions behind failures, by run and step, for whoever
     drives; `chunk` is told what models stream, `token` is shown pieces of text of steps. Without
     `shows`, nobody is told what the models of the run stream. `state_writes` has what calls that
-    ended write in the state of the session, though their ends may not be facts yet.
+    ended write in the state of the session, though their ends may not be facts yet. `halt` asks
+    this drive, and those below it, to begin nothing more.
     """
 
     pen: Pen
@@ -98,6 +100,7 @@ class EffectContext:
     state_writes: dict[CallId, Mapping[str, JsonValue]] = field(
         default_factory=dict[CallId, Mapping[str, JsonValue]]
     )
+    halt: Halt = field(default_factory=Halt)
 
     @property
     def run(self) -> RunState:

@@ -73,6 +73,17 @@ async def land(context: EffectContext) -> None:
     flight.clear()
 
 
+async def settle(context: EffectContext) -> None:
+    """Wait for every step that still runs, and write the end of each as it comes."""
+    flight = context.flight
+    while flight:
+        await asyncio.wait(flight.values(), return_when=asyncio.FIRST_COMPLETED)
+        for call_id, task in list(flight.items()):
+            if task.done():
+                del flight[call_id]
+                await context.emit(*task.result())
+
+
 async def _stopped(call: Call, context: EffectContext) -> Facts:
     task = context.flight.pop(call.call_id, None)
     if task is not None:
@@ -308,4 +319,4 @@ def _seconds_until(instant: datetime, context: EffectContext) -> float:
     return max(wait.total_seconds(), 0.0)
 
 
-__all__ = ["consumed", "land", "meet", "review_step", "route", "run_steps", "stop_steps"]
+__all__ = ["consumed", "land", "meet", "review_step", "route", "run_steps", "settle", "stop_steps"]

@@ -1,0 +1,146 @@
+"""One process that answers over HTTP, from its first answer until its runs are handed back.
+
+Law. A stop is asked once and takes at most `execution.shutdown_timeout` seconds: no connection is
+taken any more, streams end, runs that nobody waits for are handed back after the effect under way,
+answers that somebody waits for may still be given, and what is left at the end is cut where that
+can be told. A second signal leaves at once; what is written stays true then, as after any crash.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Generator
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+import uvicorn
+
+from loom_ia.access.api import Loom
+from loom_ia.access.http.app import create_app
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_LAST_PART: Final = 0.1
+"""The part of `shutdown_timeout` that is kept to say what was cut, and to let go."""
+
+_log = logging.getLogger("loom_ia.access.http")
+
+
+class Server(uvicorn.Server):
+    """A server of one `Loom`, which it does not close.
+
+    `ready` is called once it answers; `asked` once it was told to stop.
+    """
+
+    def __init__(
+        self,
+        loom: Loom,
+        app: "FastAPI",
+        *,
+        ready: Callable[[], None] = lambda: None,
+        asked: Callable[[], None] = lambda: None,
+        proxy: str = "",
+    ) -> None:
+        settings: dict[str, Any] = {}
+        if proxy:
+            settings["forwarded_allow_ips"] = proxy
+        self._patience = loom.config.execution.shutdown_timeout
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                lifespan="on",
+                ws="none",
+                server_header=False,
+                proxy_headers=bool(proxy),
+                timeout_graceful_shutdown=max(1, round(self._patience + 1)),
+                **settings,
+            )
+        )
+        self._loom = loom
+        self._app = app
+        self._ready = ready
+        self._asked = asked
+        self._signals = 0
+        self._watching: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer; what was left by others is taken up beside the first answers."""
+        await super().startup(sockets)
+        self._watching = asyncio.create_task(self._loom.watch())
+        self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End streams, hand runs back, and wait for what somebody waits for."""
+        self._asked()
+        self._app.state.stopping.set()
+        halting = asyncio.create_task(self._loom.halt(within=self._patience * (1 - _LAST_PART)))
+        await super().shutdown(sockets)
+        await halting
+        if self._watching is not None:
+            self._watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watching
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Take the signals that stop, for as long as the server serves."""
+        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop at the first signal, leave at the second."""
+        self._signals += 1
+        if self._signals > 1:
+            os._exit(128 + sig)
+        self.should_exit = True
+
+
+class _Relay(logging.Handler):
+    """Says what the HTTP server has to say in the package's own log, without any content."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        record.name = _log.name
+        if _log.isEnabledFor(record.levelno):
+            _log.handle(record)
+
+
+async def serve(
+    loom: Loom,
+    door: socket.socket,
+    *,
+    ready: Callable[[], None] = lambda: None,
+    asked: Callable[[], None] = lambda: None,
+    proxy: str = "",
+) -> None:
+    """Serve a `Loom` on a socket that listens, until a signal stops it.
+
+    `proxy` lists the addresses whose `X-Forwarded-*` headers are believed; nobody's are without it.
+    When this returns the runs are handed back and the `Loom` can be closed.
+    """
+    app = create_app(loom)
+    if not hasattr(app.state, "stopping"):
+        app.state.stopping = asyncio.Event()
+    voice = logging.getLogger("uvicorn.error")
+    voice.handlers, voice.propagate = [_Relay(logging.WARNING)], False
+    voice.setLevel(logging.WARNING)
+    await Server(loom, app, ready=ready, asked=asked, proxy=proxy).serve(sockets=[door])
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """Give the fastest event loop that is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop

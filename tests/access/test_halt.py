@@ -1,0 +1,134 @@
+"""A process that stops hands its runs back where nothing is under way, and another one goes on."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loom_ia.access import Loom
+from loom_ia.core.errors import HandedBack
+from loom_ia.tools import tool
+
+YAML = """\
+version: 1
+execution: {lease: 600, shutdown_timeout: 20}
+storage: {events: {backend: BACKEND, path: data/j}}
+models:
+  - id: DEUX
+    sdk: fake
+    model: f
+    params:
+      script:
+        - tool_calls: [{name: tracer, arguments: {texte: un}}]
+        - tool_calls: [{name: tracer, arguments: {texte: deux}}]
+        - text: Fini.
+agents:
+  - {name: facteur, main: {model: DEUX, system: Aide.}, tools: [{python: tracer}]}
+"""
+
+
+class Slow:
+    """A tool that waits to be let go, and remembers what it did."""
+
+    def __init__(self) -> None:
+        self.begun, self.go = asyncio.Event(), asyncio.Event()
+        self.done: list[str] = []
+
+    def registered(self) -> Any:
+        """Give the tool."""
+
+        @tool(name="tracer", side_effects="irreversible")
+        async def tracer(texte: str) -> str:
+            """Trace un texte."""
+            self.begun.set()
+            await self.go.wait()
+            self.done.append(texte)
+            return texte
+
+        return tracer
+
+
+@pytest.fixture(params=["jsonl", "sqlite"])
+def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A configuration with an agent that calls a slow tool twice."""
+    path = tmp_path / "loom.yaml"
+    path.write_text(YAML.replace("BACKEND", request.param))
+    (tmp_path / "agents").mkdir()
+    return path
+
+
+def opened(file: Path, slow: Slow) -> Loom:
+    """Give a process's share, with the tool."""
+    loom = Loom.from_config(file)
+    loom.register("tracer", slow.registered())
+    return loom
+
+
+async def types(loom: Loom, run_id: str) -> list[str]:
+    """Give what happened in a run, leases aside."""
+    return [e.type for e in await loom.events(run_id) if e.type != "run.claimed"]
+
+
+async def test_pub_51_another_process_goes_on_within_two_seconds(file: Path) -> None:
+    """The effect under way ends and is written, nothing more is begun, and another goes on."""
+    first, second = Slow(), Slow()
+    second.go.set()
+    async with opened(file, second) as other:
+        watching = asyncio.create_task(other.watch())
+        async with opened(file, first) as loom:
+            run_id = await loom.submit("facteur", "Va")
+            await first.begun.wait()
+            halting = asyncio.create_task(loom.halt(within=20))
+            first.go.set()
+            began = asyncio.get_running_loop().time()
+            await halting
+            async with asyncio.timeout(10):
+                while (await other.result(run_id)).status != "completed":  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+            assert asyncio.get_running_loop().time() - began < 2
+        assert (first.done, second.done) == (["un"], ["deux"])
+        happened = await types(other, run_id)
+        assert happened.count("tool.called") == happened.count("tool.completed") == 2
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+async def test_whoever_waits_may_have_his_answer(file: Path) -> None:
+    """A run that somebody waits for goes on for half of the time, and may end."""
+    slow = Slow()
+    async with opened(file, slow) as loom:
+        asked = asyncio.create_task(loom.run("facteur", "Va"))
+        await slow.begun.wait()
+        halting = asyncio.create_task(loom.halt(within=20))
+        slow.go.set()
+        assert (await asked).status == "completed"
+        await halting
+        assert slow.done == ["un", "deux"]
+
+
+async def test_whoever_waits_too_long_is_told(file: Path) -> None:
+    """What is under way at the end is cut: the caller is told, and the run is open for others."""
+    slow = Slow()
+    async with opened(file, slow) as loom:
+        asked = asyncio.create_task(loom.run("facteur", "Va", run_id="r1"))
+        await slow.begun.wait()
+        await loom.halt(within=0.2)
+        with pytest.raises(HandedBack, match="r1"):
+            await asked
+        slow.go.set()
+        lease = (await loom.state("r1")).lease
+        assert lease is not None
+        assert lease.until <= (await loom.events("r1"))[-1].ts
+        assert slow.done == []
+
+
+async def test_nothing_is_begun_after_a_halt(file: Path) -> None:
+    """A run that is submitted while the process stops is written, and left to another one."""
+    slow = Slow()
+    async with opened(file, slow) as loom:
+        await loom.halt(within=0)
+        run_id = await loom.submit("facteur", "Va")
+        await loom.drain()
+        assert "tool.called" not in await types(loom, run_id)
+        assert (await loom.state(run_id)).is_open
