@@ -184,6 +184,12 @@ class Locks:
     def is_free(self, name: str) -> bool:
         return name.removeprefix("lock-of-") in self.dead
 
+    def leave_word(self, word: str) -> None:
+        pass
+
+    def words(self) -> tuple[str, ...]:
+        return ()
+
     @dataclass
     class Held:
         name: str

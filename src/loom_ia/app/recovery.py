@@ -137,13 +137,16 @@ async def _found(instance: Instance) -> dict[RunId, SessionId]:
 async def _told(instance: Instance, seconds: float) -> AsyncIterator[tuple[RunId, SessionId]]:
     """Give what others say to have handed back, for that time, or until the instance halts."""
     loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
-    while (left := end - loop.time()) > 0 and not instance.halting.is_set():
-        for told in instance.heard_of().items():
-            yield told
+    left, end = seconds, loop.time() + seconds
+    while not instance.halting.is_set():
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(left, _LISTENS)):
                 await instance.halting.wait()
+        for told in instance.heard_of().items():
+            yield told
+        left = end - loop.time()
+        if left <= 0:
+            return
 
 
 async def open_runs(

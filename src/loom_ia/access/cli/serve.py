@@ -59,10 +59,10 @@ def execute(args: argparse.Namespace) -> int:
 
 async def _serve(args: argparse.Namespace) -> int:
     from loom_ia.access.cli.desk import open_desk
-    from loom_ia.access.http.listening import listen, require_keys
+    from loom_ia.access.http.listening import listen
 
     async with open_desk(args) as desk:
-        require_keys(desk.loaded)
+        desk.check_serving()  # before a port is taken
         settings = desk.config.server.http
         host = args.host or settings.host
         door = listen(host, settings.port if args.port is None else args.port)
@@ -74,12 +74,12 @@ async def _serve(args: argparse.Namespace) -> int:
 async def serve_desk(desk: "Desk", door: "socket.socket", *, host: str, proxy: str = "") -> None:
     """Serve on a socket that listens, saying where, to whom, and when it stops."""
     from loom_ia.access.cli.terminal import printable, say
-    from loom_ia.access.http.listening import open_doors, url_of
+    from loom_ia.access.http.listening import exposed, url_of
     from loom_ia.access.http.serve import serve
     from loom_ia.core.errors import ConfigError
     from loom_ia.i18n import lines
 
-    warnings = (*desk.warnings, *open_doors(desk.loaded, host))
+    warnings = (*desk.warnings, *desk.check_serving(), *exposed(desk.loaded, host))
     address = url_of(door, desk.config.server.http.base_path)
 
     def ready() -> None:
@@ -107,4 +107,4 @@ async def serve_desk(desk: "Desk", door: "socket.socket", *, host: str, proxy: s
 def has_docs(desk: "Desk") -> bool:
     """Whether the documentation of the API is served."""
     docs = desk.config.server.http.docs
-    return desk.loaded.profile.name != "prod" if docs is None else docs
+    return desk.profile.name != "prod" if docs is None else docs

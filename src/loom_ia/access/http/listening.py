@@ -13,36 +13,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from loom_ia.config.load import LoadedConfig
-from loom_ia.core.errors import CallerError, ConfigError, Problem
+from loom_ia.core.errors import CallerError, Problem
 
 BACKLOG: Final = 2048
 
 
-def require_keys(loaded: LoadedConfig) -> None:
-    """Raise `ConfigError` when the profile is `prod` and anybody could come in."""
-    if loaded.profile.name == "prod" and not loaded.config.security.api_keys:
-        raise ConfigError(
-            [
-                loaded.problem(
-                    ("security", "api_keys"),
-                    "REST without an API key is refused in the profile prod: make one with "
-                    "{command}",
-                    command="loom keys create",
-                )
-            ]
-        )
-
-
-def open_doors(loaded: LoadedConfig, host: str) -> Iterator[Problem]:
-    """Tell what is open to all, and to whom."""
-    if loaded.config.security.api_keys:
-        return
-    path = ("security", "api_keys")
-    if is_loopback(host):
-        template = "no API key is declared: whoever reaches this machine's {host} may do anything"
-    else:
-        template = "no API key is declared: whoever reaches {host} over the network may do anything"
-    yield loaded.problem(path, template, host=host)
+def exposed(loaded: LoadedConfig, host: str) -> Iterator[Problem]:
+    """Warn of a server that everybody on the network may use."""
+    if not loaded.config.security.api_keys and not is_loopback(host):
+        template = "it listens on {host}, so that whoever reaches it over the network may do all"
+        yield loaded.problem(("security", "api_keys"), template, host=host)
 
 
 def is_loopback(host: str) -> bool:

@@ -129,8 +129,6 @@ async def serve(
     When this returns the runs are handed back and the `Loom` can be closed.
     """
     app = create_app(loom)
-    if not hasattr(app.state, "stopping"):
-        app.state.stopping = asyncio.Event()
     voice = logging.getLogger("uvicorn.error")
     voice.handlers, voice.propagate = [_Relay(logging.WARNING)], False
     voice.setLevel(logging.WARNING)
