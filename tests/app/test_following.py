@@ -250,7 +250,7 @@ async def test_who_is_slow_misses_nothing_and_keeps_little() -> None:
     following = await follow(instance, RUN, manner=DELTAS)
     gate.open()
     await instance.drain()
-    kept = following._events  # pyright: ignore[reportPrivateUsage]
+    kept = following._events
     assert len(kept) <= 256
     written = seqs(await world.events(SESSION))
     assert len(written) > 256

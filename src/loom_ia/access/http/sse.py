@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import re
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable, Mapping
 from types import MappingProxyType
@@ -31,13 +32,15 @@ from loom_ia.i18n import Language
 _logger = logging.getLogger("loom_ia.access")
 
 MEDIA_TYPE: Final = "text/event-stream"
-KEEP_ALIVE_S: Final = 15.0
+KEEP_ALIVE_S = 15.0
 """After that much silence a comment is sent, so that nobody between takes the line for dead."""
-STALLED_S: Final = 60.0
+STALLED_S = 60.0
 """A client that takes nothing for so long is let go; it comes back where it was."""
 _FAREWELL_S: Final = 1.0
 _RETRY_MS: Final = 2_000
 _CHUNK: Final = 65_536
+# what some clients take for the end of a line, and what is no UTF-8
+_UNSAFE: Final = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
 HEADERS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "Cache-Control": "no-cache",
@@ -83,15 +86,15 @@ class Frames:
 
 
 def frame(name: str, data: object, seq: int | None = None) -> bytes:
-    """Write one frame. JSON has no line break, so that one line of data is enough."""
-    # what cannot be UTF-8 is written as an escape
+    """Write one frame, whose data is JSON on one line, whatever its reader takes for a line."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    try:
-        body = text.encode()
-    except UnicodeEncodeError:
-        body = json.dumps(data, separators=(",", ":")).encode()
+    body = _UNSAFE.sub(_escaped, text).encode()
     place = b"" if seq is None else b"id: %d\n" % seq
     return b"%sevent: %s\ndata: %s\n\n" % (place, _one_line(name), body)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def _one_line(name: str) -> bytes:
@@ -111,8 +114,6 @@ class EventStream(Response):
         stopping: asyncio.Event,
         *,
         language: Language = "en",
-        keep_alive: float = KEEP_ALIVE_S,
-        stalled: float = STALLED_S,
     ) -> None:
         self.status_code = 200
         self.background = None
@@ -121,8 +122,6 @@ class EventStream(Response):
         self._frames = frames
         self._stopping = stopping
         self._language: Language = language
-        self._keep_alive = keep_alive
-        self._stalled = stalled
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the run is over, the client has left, or the server stops."""
@@ -156,13 +155,13 @@ class EventStream(Response):
             _logger.info("a reader of run %s takes nothing: let go", self._followed.run_id)
 
     async def _send(self, send: Send, message: Message) -> None:
-        async with asyncio.timeout(self._stalled):
+        async with asyncio.timeout(STALLED_S):
             await send(message)
 
     async def _chunks(self) -> AsyncIterator[bytes]:
         yield b"retry: %d\n: what happens in the run, as it does\n\n" % _RETRY_MS
         try:
-            while (items := await self._followed.next(self._keep_alive)) is not None:
+            while (items := await self._followed.next(KEEP_ALIVE_S)) is not None:
                 if not items:
                     yield b": still here\n\n"
                 for chunk in self._written(items):
@@ -178,7 +177,7 @@ class EventStream(Response):
             yield b": to be continued: come back\n\n"
 
     def _written(self, items: Iterable[LiveItem]) -> Iterable[bytes]:
-        """Write items, some frames at once."""
+        """Write items in pieces of some size: several frames, or a part of one."""
         parts: list[bytes] = []
         size = 0
         for item in items:
@@ -186,7 +185,9 @@ class EventStream(Response):
             parts.append(part)
             size += len(part)
             if size >= _CHUNK:
-                yield b"".join(parts)
+                whole = b"".join(parts)
+                for start in range(0, size, _CHUNK):
+                    yield whole[start : start + _CHUNK]
                 parts, size = [], 0
         if parts:
             yield b"".join(parts)
