@@ -75,7 +75,7 @@ async def test_an_image_and_a_file_that_is_allowed_reach_the_run(
 
 @pytest.mark.parametrize("mode", GENERATIONS)
 async def test_what_is_outside_is_never_read(project: Project, allowed: Path, mode: str) -> None:
-    """Paths that lead outside, links and all, are refused in the words of those that are not there."""
+    """Paths that lead outside are refused, in the words of those that are not there."""
     secret = project.folder / "secrets" / "privé.png"
     (allowed / "lien.png").symlink_to(secret)
     (allowed / "dossier").symlink_to(secret.parent)
@@ -181,7 +181,7 @@ async def test_a_path_that_changes_meanwhile_leads_nowhere_else(
 
 
 async def test_kept_files_are_those_of_the_visitor(project: Project, allowed: Path) -> None:
-    """A file of another client, of a session that he may not read, or of nobody, is not attached."""
+    """A file of another client, or of a session that he may not read, is not attached."""
     del allowed
     project.script = [{"text": "Vu."}]
     project.save()

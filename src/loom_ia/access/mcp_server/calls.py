@@ -17,7 +17,6 @@ from loom_ia.access.mcp_server.progress import progress_line
 from loom_ia.core.errors import LoomError
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.ids import RunId, SessionId
-from loom_ia.core.state.run import Status
 from loom_ia.tenancy.visitor import Visitor
 
 _logger = logging.getLogger("loom_ia.access")
@@ -72,11 +71,16 @@ class Calls:
         """Do the work of a call, telling what happens; gives and raises what the work does."""
         self._waiting += 1
         try:
-            async with self._room:
-                return await self._drive(request_id, call, work)
+            await self._room.acquire()
+        except asyncio.CancelledError:
+            work.close()  # nobody begins it now
+            raise
         finally:
             self._waiting -= 1
-            work.close()  # nothing when it was begun
+        try:
+            return await self._drive(request_id, call, work)
+        finally:
+            self._room.release()
 
     async def close(self) -> None:
         """Wait for the drives that end; whoever called has gone."""
@@ -112,8 +116,10 @@ class Calls:
     async def _cancel(self, call: Call, task: "asyncio.Task[Any]") -> None:
         """Close the run of a call that was taken back, unless a human is awaited in it."""
         try:
-            run = await self.loom.state(call.run_id, session_id=call.home)
-            if run.status is not Status.PAUSED:
+            result = await self.loom.result(call.run_id, session_id=call.home)
+            if result.pending_approvals:
+                task.cancel()
+            else:
                 await self.loom.cancel(call.run_id, by=call.visitor.name, session_id=call.home)
         except LoomError as error:
             _logger.info("run %s is not cancelled: %s", call.run_id, type(error).__name__)
@@ -154,8 +160,9 @@ class Calls:
         while True:
             try:
                 followed = self.loom.follow(call.run_id, session_id=call.home, after_seq=call.seen)
-                async for event in followed:
-                    _put(call, event, lines)
+                async for item in followed:
+                    if isinstance(item, Event):
+                        _put(call, item, lines)
             except LoomError:  # it has not begun
                 pass
             await asyncio.sleep(_LOOK)

@@ -23,6 +23,7 @@ from loom_ia.access.api import Loom
 from loom_ia.access.mcp_server import elicitation, resources
 from loom_ia.access.mcp_server.arguments import (
     AgentArguments,
+    ArgumentsRefused,
     CancelArguments,
     GraphArguments,
     ReportArguments,
@@ -45,7 +46,7 @@ from loom_ia.core.errors import (
     UnknownApproval,
 )
 from loom_ia.core.json import readable, storable
-from loom_ia.core.state.run import Status
+from loom_ia.core.schema import misfit
 from loom_ia.core.views.result import RunResult
 from loom_ia.engine.clock import SystemClock
 from loom_ia.i18n import Language, render, speak
@@ -258,6 +259,8 @@ class _OfferCall:
     def _graph(self, run_id: str) -> tuple[str, Coroutine[Any, Any, RunResult]]:
         asked = read_arguments(GraphArguments, self.params.arguments)
         storable(asked.input, "input")  # refused here, with its path, rather than in the run
+        if fault := misfit(self.params.arguments, self.offer.input_schema):
+            raise ArgumentsRefused("the arguments do not fit: {faults}", faults=fault)
         work = self.portal.run_graph(
             self.offer.name, asked.input, session_id=asked.session_id, run_id=run_id
         )
@@ -333,7 +336,7 @@ class _OfferCall:
         return await self.server.loom.result(call.run_id, session_id=call.home)
 
     def _how(self, result: RunResult) -> elicitation.How:
-        asks = self.server.asks and result.status is Status.PAUSED
+        asks = self.server.asks and not result.status.is_closed
         return elicitation.how_to_ask(self.ctx) if asks else "never"
 
     def _call(self, run_id: str, home: str) -> Call:
