@@ -2,11 +2,11 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from loom_ia.access.graphs import HostGraphs
 from loom_ia.app import approvals, cancel, following, reading, recovery, resuming, runs
@@ -60,6 +60,8 @@ if TYPE_CHECKING:  # the configuration and its classes are imported when there i
     from loom_ia.core.views.trace import Trace
     from loom_ia.graph.types import Approver as GraphApprover
     from loom_ia.graph.types import RunResult as GraphResult
+
+T = TypeVar("T")
 
 
 class Loom:
@@ -463,6 +465,13 @@ class Loom:
         )
         self._go_on(run_id, decided)
         return decided
+
+    async def see_through(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do `work` to its end, also when whoever waits for it goes away before."""
+        job = asyncio.create_task(work)
+        job.add_done_callback(lambda job: job.cancelled() or job.exception())  # nobody may look
+        self._instance.start_job(job)
+        return await asyncio.shield(job)
 
     async def drain(self) -> None:
         """Wait until everything that was begun in the background is done."""

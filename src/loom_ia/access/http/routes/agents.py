@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Request, Response
 
-from loom_ia.access.http.access import Visit
+from loom_ia.access.http.access import Visit, doorkeeper
 from loom_ia.access.http.bodies import NewRun, read_run
 from loom_ia.access.http.openapi import body_of, refusals
 from loom_ia.access.http.replies import listed, located, said
@@ -39,7 +39,8 @@ async def list_agents(visit: Visit) -> Response:
 async def run_agent(name: str, visit: Visit, request: Request) -> Response:
     """Run an agent until it answers, fails, or waits for a human; a run that failed is 201, too.
 
-    With `background`, the answer is 202 at once. Images come as a form, in `attachments`.
+    A client that goes away does not stop it. With `background`, the answer is 202 at once. Images
+    come as a form, in `attachments`.
     Scope: `run`, and `admin` for `judges: skip`.
     """
     visit.may_run(name)
@@ -57,5 +58,5 @@ async def run_agent(name: str, visit: Visit, request: Request) -> Response:
     if asked.background:
         accepted = await visit.submit(wanted)
         return said(accepted, 202, located(request, accepted.run_id))
-    result = await visit.run(wanted)
+    result = await doorkeeper(request).loom.see_through(visit.run(wanted))
     return said(result, 201, located(request, result.run_id))

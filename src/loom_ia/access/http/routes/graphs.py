@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Request, Response
 
-from loom_ia.access.http.access import Visit
+from loom_ia.access.http.access import Visit, doorkeeper
 from loom_ia.access.http.bodies import NewGraphRun, read_json
 from loom_ia.access.http.openapi import body_of, refusals
 from loom_ia.access.http.replies import listed, located, said
@@ -49,5 +49,6 @@ async def run_graph(name: str, visit: Visit, request: Request) -> Response:
     if asked.background:
         accepted = await visit.submit_graph(name, given, session_id=home, run_id=run_id)
         return said(accepted, 202, located(request, accepted.run_id))
-    result = await visit.run_graph(name, given, session_id=home, run_id=run_id)
+    running = visit.run_graph(name, given, session_id=home, run_id=run_id)
+    result = await doorkeeper(request).loom.see_through(running)
     return said(result, 201, located(request, result.run_id))
