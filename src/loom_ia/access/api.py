@@ -44,6 +44,7 @@ from loom_ia.core.views.sessions import (
 )
 from loom_ia.engine.attachments import AnyAttachment
 from loom_ia.engine.clock import SystemClock
+from loom_ia.engine.log import Follower
 from loom_ia.engine.program import Approver
 from loom_ia.engine.streaming import LiveItem
 
@@ -246,6 +247,26 @@ class Loom:
         from loom_ia.app import doctor
 
         return await doctor.checkup(self._host.loaded, model, told=told)
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The names that calls may bear: of the tools of agents, and of the steps of graphs."""
+        programs = self._host.programs().values()
+        tools = (name for program in programs for name in program.plan.tools)
+        steps = (step for graph in self._host.graphs().values() for step in graph.steps)
+        return tuple(dict.fromkeys((*tools, *steps)))
+
+    @property
+    def driven(self) -> tuple[RunId, ...]:
+        """The runs that are driven here now, those that others opened aside."""
+        return tuple(self._instance.driven)
+
+    def observe(self, follower: Follower) -> None:
+        """Tell `follower` of every fact that this instance writes, right after it is written.
+
+        It is called by whoever writes, and must neither raise nor take long.
+        """
+        self._instance.observers.append(follower)
 
     # -- runs -------------------------------------------------------------------------------------
 

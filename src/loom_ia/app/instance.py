@@ -28,7 +28,7 @@ from loom_ia.core.ports.journal import HeldLock, Journal
 from loom_ia.core.state.run import RunState
 from loom_ia.engine.interrupt import Halt, Interrupt
 from loom_ia.engine.lease import Heart, Pilot
-from loom_ia.engine.log import SessionLog
+from loom_ia.engine.log import Follower, SessionLog
 from loom_ia.engine.perform.context import Strays
 from loom_ia.engine.program import AnyProgram, Program
 
@@ -82,6 +82,7 @@ class Instance:
     driven: dict[RunId, Driven] = field(default_factory=dict[RunId, Driven])
     strays: Strays = field(default_factory=Strays)
     jobs: set["asyncio.Task[object]"] = field(default_factory=set["asyncio.Task[object]"])
+    observers: list[Follower] = field(default_factory=list[Follower])
     halting: asyncio.Event = field(default_factory=asyncio.Event)
     _logs: OrderedDict[tuple[TenantId, SessionId], SessionLog] = field(
         default_factory=OrderedDict[tuple[TenantId, SessionId], SessionLog]
@@ -172,6 +173,7 @@ class Instance:
         log = self._logs.get(key)
         if log is None:
             log = self._logs[key] = SessionLog(self.journal, self.clock, tenant_id, session_id)
+            log.observers = self.observers
             self._shrink()
         else:
             self._logs.move_to_end(key)

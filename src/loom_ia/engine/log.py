@@ -61,6 +61,7 @@ class SessionLog:
         self.session_id = session_id
         self.state = SessionState()
         self.followers: list[Follower] = []
+        self.observers: Sequence[Follower] = ()
         self.voices = Voices()
         self.looked_at = 0.0
         self._flushed = 0
@@ -184,7 +185,7 @@ class SessionLog:
             self._unflushed = not sync
             if sync:
                 self._flushed = outcome
-            self._tell(batch)
+            self._tell(batch, self.observers)
         if cancelled is not None:
             raise cancelled
         return not isinstance(outcome, SequenceConflict)
@@ -225,7 +226,7 @@ class SessionLog:
             self.state.last_seq = event.seq
         self._tell(tail)
 
-    def _tell(self, events: Sequence[Event]) -> None:
+    def _tell(self, events: Sequence[Event], observers: Sequence[Follower] = ()) -> None:
         if self._waiters:
             waiters, self._waiters = self._waiters, []
             for waiter in waiters:
@@ -233,6 +234,8 @@ class SessionLog:
                     waiter.set_result(None)
         for follower in self.followers:
             follower.written(events)
+        for observer in observers:
+            observer.written(events)
 
     def pen(self, run_id: RunId, rule: Rule) -> "Pen":
         """Give the driver of a run the means to write."""

@@ -169,14 +169,18 @@ def is_debug(args: argparse.Namespace) -> bool:
 
 def command_line(args: argparse.Namespace, *words: str) -> str:
     """Write a command to type, quoted, on the same configuration, profile and variables."""
+    return shlex.join(["loom", *global_words(args), *words])
+
+
+def global_words(args: argparse.Namespace) -> list[str]:
+    """Give the words that name the same configuration, profile and variables."""
     options = [
         ("--config", getattr(args, "config", None)),
         ("--profile", profile(args)),
         ("--env-file", env_file(args)),
     ]
     given = [word for name, value in options if value is not None for word in (name, str(value))]
-    given += [] if reads_env_file(args) else ["--no-env-file"]
-    return shlex.join(["loom", *given, *words])
+    return given + ([] if reads_env_file(args) else ["--no-env-file"])
 
 
 def _command(words: Sequence[str]) -> int | None:

@@ -4,12 +4,15 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING
 
+from loom_ia.access.cli.arguments import global_words
+from loom_ia.core.errors import CallerError
 from loom_ia.i18n import translate as _
 
 if TYPE_CHECKING:
     import socket
 
     from loom_ia.access.cli.desk import Desk
+    from loom_ia.access.http.listening import Inherited
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,26 +55,65 @@ def execute(args: argparse.Namespace) -> int:
     if args.reload:
         with require_extra("http"):
             from loom_ia.access.http.reload import supervise
-        return supervise(args)
+        return supervise(args, _without_reload(args))
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve(args))
 
 
+def _without_reload(args: argparse.Namespace) -> list[str]:
+    """Write the words that serve once, on the same configuration."""
+    proxy = ("--behind-proxy", args.behind_proxy) if args.behind_proxy else ()
+    host = ("--host", args.host) if args.host else ()
+    port = ("--port", str(args.port)) if args.port is not None else ()
+    return [*global_words(args), "serve", *host, *port, *proxy]
+
+
 async def _serve(args: argparse.Namespace) -> int:
     from loom_ia.access.cli.desk import open_desk
-    from loom_ia.access.http.listening import listen
+    from loom_ia.access.http.listening import inherited, listen
 
     async with open_desk(args) as desk:
         desk.check_serving()  # before a port is taken
         settings = desk.config.server.http
         host = args.host or settings.host
-        door = listen(host, settings.port if args.port is None else args.port)
+        given = inherited()
+        if given is not None and desk.profile.name == "prod":
+            raise CallerError("--reload is refused in the profile prod: serve without it")
+        port = settings.port if args.port is None else args.port
+        door = listen(host, port) if given is None else given.door
         with door:
-            await serve_desk(desk, door, host=host, proxy=args.behind_proxy)
+            if given is not None:
+                _tell_moved(args, desk, door)
+            await serve_desk(desk, door, host=host, proxy=args.behind_proxy, given=given)
     return 0
 
 
-async def serve_desk(desk: "Desk", door: "socket.socket", *, host: str, proxy: str = "") -> None:
+def _tell_moved(args: argparse.Namespace, desk: "Desk", door: "socket.socket") -> None:
+    """Say that the door stays where it was, when the configuration wants it elsewhere."""
+    from loom_ia.access.cli.terminal import say
+
+    wanted = desk.config.server.http.port
+    port = door.getsockname()[1]
+    if args.port is None and wanted not in {0, port}:
+        say(
+            _(
+                "Reload     : server.http.port is {wanted} now, and {port} is served until "
+                "loom serve is started again",
+                wanted=wanted,
+                port=port,
+            ),
+            "yellow",
+        )
+
+
+async def serve_desk(
+    desk: "Desk",
+    door: "socket.socket",
+    *,
+    host: str,
+    proxy: str = "",
+    given: "Inherited | None" = None,
+) -> None:
     """Serve on a socket that listens, saying where, to whom, and when it stops."""
     from loom_ia.access.cli.terminal import printable, say
     from loom_ia.access.http.listening import exposed, url_of
@@ -90,6 +132,8 @@ async def serve_desk(desk: "Desk", door: "socket.socket", *, host: str, proxy: s
         if has_docs(desk):
             say(_("Docs       : {address}", address=f"{address}/docs"))
         say(_("Ctrl-C stops."))
+        if given is not None:
+            given.tell_ready()
 
     def asked() -> None:
         say(
@@ -100,7 +144,8 @@ async def serve_desk(desk: "Desk", door: "socket.socket", *, host: str, proxy: s
             )
         )
 
-    await serve(desk, door, ready=ready, asked=asked, proxy=proxy)
+    orphaned = given.orphaned if given is not None else None
+    await serve(desk, door, ready=ready, asked=asked, proxy=proxy, orphaned=orphaned)
     say(_("Stopped    : what was under way is handed back."))
 
 

@@ -14,11 +14,12 @@ from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
 
 from loom_ia.access.api import Loom
-from loom_ia.access.http import openapi, problems
+from loom_ia.access.http import health, openapi, problems
 from loom_ia.access.http.access import Doorkeeper, Keys
 from loom_ia.access.http.bounds import BodyBound
 from loom_ia.access.http.confirm import confirm_router
 from loom_ia.access.http.mcp import McpRoute
+from loom_ia.access.http.metrics import Counting, Metrics
 from loom_ia.access.http.queries import refuse_unknown
 from loom_ia.access.http.routes import ROUTERS
 from loom_ia.access.http.sse import Frames
@@ -69,11 +70,15 @@ def create_app(loom: Loom, *, own: bool = False, keys: Keys | None = None) -> Fa
     problems.add_handlers(app, _methods(prefix))
     app.add_middleware(BodyBound, limit=http.max_body_bytes)
     app.add_middleware(problems.LastResort)
+    metrics = Metrics(loom)
+    loom.observe(metrics)
+    app.add_middleware(Counting, metrics=metrics)
     v1 = APIRouter(prefix=prefix, dependencies=[Depends(refuse_unknown)])
     for router in ROUTERS:
         v1.include_router(router)
     app.include_router(v1)
     app.include_router(confirm_router(loom, http.base_path))
+    app.include_router(health.router_of(loom, metrics, http.base_path))
     openapi.describe(app, has_keys=doorkeeper.keys is not None)
     if docs:
         app.include_router(openapi.pages(http.base_path))

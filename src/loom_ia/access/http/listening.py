@@ -5,17 +5,21 @@ others away from this machine today may not tomorrow. A port that is taken is fo
 else is begun.
 """
 
+import contextlib
 import errno
 import ipaddress
 import os
 import socket
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from loom_ia.config.load import LoadedConfig
 from loom_ia.core.errors import CallerError, Problem
 
 BACKLOG: Final = 2048
+DOOR: Final = "LOOM_SERVE_DOOR"
+"""The variable by which a process that serves is told its door, and the pipes of who watches."""
 
 
 def exposed(loaded: LoadedConfig, host: str) -> Iterator[Problem]:
@@ -88,6 +92,37 @@ def _refused(host: str, port: int, error: OSError) -> CallerError:
                 port=port,
                 reason=os.strerror(error.errno or 0),
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """What a process that serves has from the one that watches it.
+
+    `orphaned` can be read once that one has ended.
+    """
+
+    door: socket.socket
+    saying: int
+    orphaned: int
+
+    def tell_ready(self) -> None:
+        """Say that this process answers."""
+        with contextlib.suppress(OSError):
+            os.write(self.saying, b"1")
+            os.close(self.saying)
+
+
+def inherited() -> Inherited | None:
+    """Give what was inherited from a process that watches, None without one."""
+    given = os.environ.pop(DOOR, "")
+    if not given:
+        return None
+    door, saying, orphaned = map(int, given.split(","))
+    for number in (door, saying, orphaned):
+        os.set_inheritable(number, False)
+    listening = socket.socket(fileno=door)
+    listening.setblocking(False)
+    return Inherited(listening, saying, orphaned)
 
 
 def url_of(door: socket.socket, base_path: str = "") -> str:

@@ -41,6 +41,7 @@ TAGS: Final = (
     {"name": "hooks", "description": "Doors for services that know nothing of this API."},
     {"name": "journal", "description": "What happened, searched or read as a tree."},
     {"name": "graphs", "description": "Graphs, and their runs begun."},
+    {"name": "health", "description": "Whether the server lives and is ready, and its numbers."},
 )
 
 _ALWAYS: Final = (400, 401, 403, 422, 429, 500, 503)

@@ -98,6 +98,11 @@ class Server(uvicorn.Server):
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    def leave(self, orphaned: int) -> None:
+        """Stop, as whoever watched this process has gone."""
+        asyncio.get_running_loop().remove_reader(orphaned)
+        self.should_exit = True
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop at the first signal, leave at the second."""
         self._signals += 1
@@ -122,17 +127,23 @@ async def serve(
     ready: Callable[[], None] = lambda: None,
     asked: Callable[[], None] = lambda: None,
     proxy: str = "",
+    orphaned: int | None = None,
 ) -> None:
     """Serve a `Loom` on a socket that listens, until a signal stops it.
 
     `proxy` lists the addresses whose `X-Forwarded-*` headers are believed; nobody's are without it.
+    `orphaned` is a pipe whose end stops the server, too: that of the process that watches it.
     When this returns the runs are handed back and the `Loom` can be closed.
     """
     app = create_app(loom)
     voice = logging.getLogger("uvicorn.error")
     voice.handlers, voice.propagate = [_Relay(logging.WARNING)], False
     voice.setLevel(logging.WARNING)
-    await Server(loom, app, ready=ready, asked=asked, proxy=proxy).serve(sockets=[door])
+    server = Server(loom, app, ready=ready, asked=asked, proxy=proxy)
+    if orphaned is not None:
+        loop = asyncio.get_running_loop()
+        loop.add_reader(orphaned, server.leave, orphaned)
+    await server.serve(sockets=[door])
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
