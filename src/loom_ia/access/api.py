@@ -2,11 +2,19 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Mapping,
+    Sequence,
+)
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from loom_ia.access.graphs import HostGraphs
 from loom_ia.app import approvals, cancel, following, reading, recovery, resuming, runs
@@ -608,6 +616,28 @@ class Loom:
             self._instance, run_id, session_id=session_id, after_seq=after_seq, subruns=subruns
         )
 
+    @overload
+    def follow(
+        self,
+        run_id: RunId,
+        *,
+        session_id: SessionId | None = None,
+        after_seq: int = 0,
+        subruns: bool = True,
+        deltas: Literal[False] = False,
+    ) -> AsyncGenerator[Event]: ...
+
+    @overload
+    def follow(
+        self,
+        run_id: RunId,
+        *,
+        session_id: SessionId | None = None,
+        after_seq: int = 0,
+        subruns: bool = True,
+        deltas: bool,
+    ) -> AsyncGenerator[LiveItem]: ...
+
     async def follow(
         self,
         run_id: RunId,
@@ -616,7 +646,7 @@ class Loom:
         after_seq: int = 0,
         subruns: bool = True,
         deltas: bool = False,
-    ) -> AsyncIterator[LiveItem]:
+    ) -> AsyncGenerator[LiveItem]:
         """Give the events of a run that follow `after_seq`, then new ones until the run is over.
 
         `subruns` includes those of the runs below it. With `deltas`, the text that models say comes

@@ -160,9 +160,8 @@ class Calls:
         while True:
             try:
                 followed = self.loom.follow(call.run_id, session_id=call.home, after_seq=call.seen)
-                async for item in followed:
-                    if isinstance(item, Event):
-                        _put(call, item, lines)
+                async for event in followed:
+                    _put(call, event, lines)
             except LoomError:  # it has not begun
                 pass
             await asyncio.sleep(_LOOK)
