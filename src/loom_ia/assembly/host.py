@@ -131,9 +131,15 @@ class Host:
         return programs[name]
 
     def is_irreversible(self, name: str, *, above: frozenset[str] = frozenset()) -> bool:
-        """Whether a run of an agent may do what cannot be undone, in it or below; a graph may."""
-        tools = self.agent(name).plan.tools.values()
-        if any(t.side_effects == "irreversible" or t.assesses or t.kind == "graph" for t in tools):
+        """Whether a run of an agent may do what cannot be undone, in it or below.
+
+        Graphs, and tools that are not known before a run, may.
+        """
+        program = self.agent(name)
+        tools = program.plan.tools.values()
+        if program.sources or any(
+            t.side_effects == "irreversible" or t.assesses or t.kind == "graph" for t in tools
+        ):
             return True
         called = next(agent.subagents for agent in self.config.agents if agent.name == name)
         below = {reference.agent for reference in called} - above - {name}

@@ -70,9 +70,11 @@ class Shelf:
             data = await asyncio.to_thread(self._read, path, label)
             return Attachment(data, given.name or path.name, given.mime_type or None)
         raise _Refused(
-            label,
-            "links of this kind are not followed: give the image itself, an artifact:// address or "
-            "a file:// path",
+            _problem(
+                label,
+                "links of this kind are not followed: give the image itself, an artifact:// address or "
+                "a file:// path",
+            )
         )
 
     async def _kept(self, link: GivenLink, label: str) -> Attachment:
@@ -81,29 +83,29 @@ class Shelf:
             f"artifact://{link.uri.partition('://')[2].removeprefix(_SHELF)}"
         )
         if address is None or address.tenant_id != self.portal.visitor.tenant_id:
-            raise _Refused(label, "no such file is kept: check the address")
+            raise _Refused(_problem(label, "no such file is kept: check the address"))
         try:
             kept, data = await self.portal.file(address.session_id, address.file)
         except CallerError as error:
-            raise _Refused(label, "it cannot be read: {reason}", reason=error) from None
+            raise _Refused(_problem(label, "it cannot be read: {reason}", reason=error)) from None
         return Attachment(data, link.name or kept.name, link.mime_type or None)
 
     def _read(self, path: Path, label: str) -> bytes:
         try:
             real = Path(os.path.realpath(path))
         except OSError:  # it changed meanwhile
-            raise _Refused(label, _OUTSIDE) from None
+            raise _Refused(_problem(label, _OUTSIDE)) from None
         inside = (root for root in self.roots if real != root and real.is_relative_to(root))
         root = next(inside, None)
         if root is None:
-            raise _Refused(label, _OUTSIDE)
+            raise _Refused(_problem(label, _OUTSIDE))
         try:
             handle = _opened(root, real)
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise _Refused(label, "it cannot be read: {reason}", reason=reason) from None
+            raise _Refused(_problem(label, "it cannot be read: {reason}", reason=reason)) from None
         if handle is None:
-            raise _Refused(label, "it is no plain file: give the path of an image")
+            raise _Refused(_problem(label, "it is no plain file: give the path of an image"))
         with os.fdopen(handle, "rb") as stream:
             return stream.read(self.max_bytes + 1)
 
@@ -114,9 +116,13 @@ def resolved_roots(folders: Sequence[Path]) -> tuple[Path, ...]:
 
 
 class _Refused(Exception):
-    def __init__(self, label: str, template: str, /, **params: object) -> None:
-        super().__init__(template)
-        self.problem = Problem(label, None, "", template, params)
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.template)
+        self.problem = problem
+
+
+def _problem(file: str, template: str, **params: object) -> Problem:
+    return Problem(file, None, "", template, params)
 
 
 def _opened(root: Path, real: Path) -> int | None:
@@ -155,12 +161,12 @@ def _path_of(uri: str, label: str) -> Path:
         parts = urlsplit(uri)
         path = unquote(parts.path, errors="strict")
     except ValueError:
-        raise _Refused(label, _OUTSIDE) from None
+        raise _Refused(_problem(label, _OUTSIDE)) from None
     plain = parts.netloc in {"", "localhost"} and not parts.query and not parts.fragment
     if os.name == "nt":
         path = path.lstrip("/")
     if not plain or "\0" in path or not Path(path).is_absolute():
-        raise _Refused(label, _OUTSIDE)
+        raise _Refused(_problem(label, _OUTSIDE))
     return Path(path)
 
 
@@ -168,7 +174,7 @@ def _decoded(data: str, label: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        raise _Refused(label, "its data is not base64") from None
+        raise _Refused(_problem(label, "its data is not base64")) from None
 
 
 def _label(given: Given, rank: int) -> str:

@@ -44,7 +44,7 @@ class McpOverHttp:
     def __init__(self, loom: Loom, let_in: LetIn, refuse: Refuse) -> None:
         self._loom = loom
         self._let_in = let_in
-        self._refuse = refuse
+        self._not_let_in = refuse
         self._doors = Doors.of(loom.config.server)
         self._serving: _Serving | None = None
 
@@ -62,7 +62,7 @@ class McpOverHttp:
             try:
                 scope.setdefault("state", {})[_VISITOR] = self._let_in(headers)
             except LoomError as error:
-                refused = self._refuse(error, headers)
+                refused = self._not_let_in(error, headers)
         if refused is None and scope["method"] != "POST":  # nothing is sent but as an answer
             refused = _answer(405, "this address takes POST alone", {"Allow": "POST"})
         if refused is not None:
