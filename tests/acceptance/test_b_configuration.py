@@ -40,11 +40,16 @@ def test_b2_errors_in_two_agents(project: Project) -> None:
 
 @pytest.mark.parametrize(
     ("change", "names"),
-    [({"main": {"model": "X", "system": "x"}}, "X"), ({"tools": [{"python": "prix"}]}, "prix")],
-    ids=["undeclared model", "tool not found"],
+    [
+        ({"main": {"model": "X", "system": "x"}}, "X"),
+        ({"tools": [{"python": "prix"}]}, "prix"),
+        ({"tools": [{"mcp": "notes"}]}, "notes"),
+        ({"tools": [{"source": "carnet"}]}, "carnet"),
+    ],
+    ids=["undeclared model", "tool not found", "undeclared server", "undeclared source"],
 )
 def test_b3_names_of_nothing(project: Project, change: dict, names: str) -> None:
-    """An agent that names a model or a tool that is not there is refused."""
+    """An agent that names a model, a tool or a server that is not there is refused."""
     project.agent = change
     project.save()
     said = refused(project)

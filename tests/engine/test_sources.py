@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -12,11 +12,14 @@ from loom_ia.app.approvals import Ruling
 from loom_ia.core.errors import DecisionRefused
 from loom_ia.core.events import Event, Payload, SourceOpened, SourceUnavailable, ToolWithheld
 from loom_ia.core.json import digest
+from loom_ia.core.model.decisions import Continue
+from loom_ia.core.model.policy import PolicyPoint
 from loom_ia.core.ports.sources import NamedTools, OfferedTool, SourceContext
 from loom_ia.core.state.run import Failed, Status
 from loom_ia.engine.program import Fitted, Program, SourceBinding
+from loom_ia.engine.stages import Heard, reviews_of
 from loom_ia.testing import FakeSource
-from tests.engine.world import Ask, Gate, Hand, Model, World, agent, results, run, text_of
+from tests.engine.world import Ask, Gate, Hand, Model, World, agent, results, run, stubborn, text_of
 
 Fact = TypeVar("Fact", bound=Payload)
 
@@ -172,6 +175,86 @@ async def test_a_run_is_cancelled_while_its_source_opens() -> None:
     await gate.reached()
     await cancel.cancel(instance, "run-1", by="me")
     assert (await driving).status is Status.CANCELLED
+
+
+async def test_the_time_of_a_run_holds_while_its_source_opens() -> None:
+    """A run has a `timeout` whatever it waits for."""
+    source, world = Odd(hangs=Gate()), World()
+    state = await run(world.instance(bound(agent(Model("done"), timeout=0.01), source)))
+    assert isinstance(state.outcome, Failed)
+    assert state.outcome.error_type == "timeout"
+
+
+async def test_a_drive_that_is_cut_closes_its_sources() -> None:
+    """Whoever drives is cancelled: the tools are let go, and the run can be resumed."""
+    gate = Gate()
+    find = Hand("crm__find", lambda *_: gate.stop())
+    source, model, world = FakeSource(find), Model([Ask("crm__find")], "done"), World()
+    instance = world.instance(bound(agent(model), source))
+    driving = asyncio.ensure_future(run(instance))
+    await gate.reached()
+    assert source.open_now == 1
+    driving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await driving
+    await instance.strays.join(1.0)
+    assert source.open_now == 0
+
+
+async def test_a_call_that_goes_on_keeps_its_source_open() -> None:
+    """The run is over for whoever asked; the source is closed once the call has really ended."""
+    gate = Gate()
+    find = Hand("crm__find", stubborn(gate))
+    source, world = FakeSource(find), World()
+    instance = world.instance(bound(agent(Model([Ask("crm__find")], "done")), source))
+    driving = asyncio.ensure_future(run(instance))
+    await gate.reached()
+    await cancel.cancel(instance, "run-1", by="me")
+    assert (await driving).status is Status.CANCELLED
+    assert source.open_now == 1
+    gate.open()
+    await instance.strays.join(5.0)
+    assert source.open_now == 0
+
+
+async def test_what_a_tool_gave_is_looked_at_although_its_source_is_gone() -> None:
+    """A policy that reads results is not passed by because a server went away meanwhile."""
+    gate, seen = Gate(), list[str]()
+
+    class Look:
+        """Reads results; the first time, it is still at it when the process dies."""
+
+        name, points, once, timeout, tools = (
+            "look",
+            frozenset({PolicyPoint.AFTER_TOOL}),
+            False,
+            None,
+            None,
+        )
+
+        async def hear(self, subject: Any, asking: Any) -> Heard:
+            seen.append(subject.output.text)
+            if len(seen) == 1:
+                await gate.stop()
+            return Heard(Continue())
+
+        def failed(self, error: str) -> Heard:
+            raise AssertionError(error)
+
+    find = Hand("crm__find", lambda *_: "found", side_effects="irreversible")
+    source, model, world = FakeSource(find), Model([Ask("crm__find")], "done"), World()
+    stages = (Look(),)
+    program = bound(agent(model, reviews=reviews_of(stages)), source)
+    instance = world.instance(replace(program, stages=stages))
+    driving = asyncio.ensure_future(run(instance))
+    await gate.reached()
+    driving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await driving
+    source.down = "gone"
+    assert text_of(await runs.resume(instance, "run-1")) == "done"
+    assert seen == ["found", "found"]
+    assert find.runs == [{}]
 
 
 async def test_what_does_not_change_is_told_once() -> None:

@@ -115,6 +115,14 @@ class SourcedTools(ToolReference):
     Models see each of them under `PREFIX__NAME`.
     """
 
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        json_schema_extra={"not": {"required": ["include", "exclude"]}},
+    )
+
     alias: SourceName | None = Field(
         default=None, description="The prefix of its tools; its own name without it."
     )

@@ -91,8 +91,11 @@ class Drive:
             while not found:
                 if self.context.halt.asked and await self._halted():
                     return pen.run
-                reason = await self.interrupt.run(open_sources)
-                if not self.context.run.is_open:
+                deadline = self._time_left(program.plan)
+                reason = await self.interrupt.run(open_sources, deadline=deadline)
+                if reason == "deadline" and pen.run.is_open:
+                    pen.stage(timed_out(pen.run, program.plan.timeout))
+                if not pen.run.is_open:
                     return await self.turn()
                 if reason is not None:
                     pen.confirm()
@@ -214,12 +217,8 @@ class Drive:
 
     async def _perform(self, effect: Effect, plan: Plan) -> None:
         pen = self.context.pen
-        deadline = None
-        if plan.timeout is not None and not _has_answer(pen.run, plan):
-            driven = pen.run.driven(pen.log.clock.now()).total_seconds()
-            deadline = plan.timeout - driven
         reason = await self.interrupt.run(
-            lambda: self.performers.perform(effect, self.context), deadline=deadline
+            lambda: self.performers.perform(effect, self.context), deadline=self._time_left(plan)
         )
         if reason == "deadline" and pen.run.is_open and not _has_answer(pen.run, plan):
             if pen.run.flow is None:
@@ -228,6 +227,13 @@ class Drive:
                 await self._end_late()
         elif reason is not None and pen.run.is_open:
             pen.confirm()
+
+    def _time_left(self, plan: Plan) -> float | None:
+        """Give the seconds for which the run may still be driven, None for no limit."""
+        pen = self.context.pen
+        if plan.timeout is None or _has_answer(pen.run, plan):
+            return None
+        return plan.timeout - pen.run.driven(pen.log.clock.now()).total_seconds()
 
     async def _end_late(self) -> None:
         """Stop the steps of a graph that is out of time; the next decision fails it."""

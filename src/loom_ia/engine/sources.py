@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from loom_ia.core.decide.closing import failed
 from loom_ia.core.errors import SourceUnavailable, text_of, told
@@ -26,8 +27,11 @@ from loom_ia.engine.program import Fitted, Program, SourceBinding
 
 _log = logging.getLogger("loom_ia.engine.sources")
 
-_LONGEST_ERROR = 2000
-FAILURE = "tool.source_unavailable"
+_LONGEST_ERROR: Final = 2000
+_CLOSING: Final = 10.0
+"""Seconds that a drive waits for its sources to be closed; they go on by themselves."""
+
+FAILURE: Final = "tool.source_unavailable"
 """The error type of a run that cannot go on without a source."""
 
 
@@ -103,8 +107,8 @@ async def equipped(
             keeper.over.set()
             if not keeper.given.done():
                 keeper.stop()
-        if not strays.acting(context.run_id):
-            await asyncio.wait(tasks)
+        if tasks and not strays.acting(context.run_id):
+            await asyncio.wait(tasks, timeout=_CLOSING)
 
 
 def _equipment(program: Program, given: Sequence[Fitted | str]) -> Equipment:
