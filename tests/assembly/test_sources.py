@@ -144,7 +144,7 @@ async def test_a_tool_of_a_server_writes_the_state() -> None:
     async with Loom(made, sources={"crm": FakeSource(Hand("find", client))}) as loom:
         result = await loom.run("clerk", "go", session_id="s")
         assert result.status is Status.COMPLETED
-        (value,) = (await loom.session_state("s")).values()
+        (value,) = await loom.session_state("s")
     assert value.value == "C-7"
 
 
