@@ -1,5 +1,6 @@
 """What every test may count on: services are there, or the test says which one is not."""
 
+import shutil
 import socket
 from functools import cache
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import settings
 
 SERVICES = {"postgres": 5432, "redis": 6379, "rabbitmq": 5672}
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 # A deadline measures the machine, not the code: on a busy one it fails at random.
 settings.register_profile("loom", settings(), deadline=None)
@@ -32,6 +34,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if item.config.getoption("--require-services"):
             pytest.fail(f"{reason}: start it (.ci/run shows how)", pytrace=False)
         pytest.skip(reason)
+
+    if next(item.iter_markers("browser"), None) is not None and chromium() is None:
+        reason = f"no Chromium is installed ({', '.join(BROWSERS)})"
+        if item.config.getoption("--require-services"):
+            pytest.fail(f"{reason}: install it (.ci/run shows how)", pytrace=False)
+        pytest.skip(reason)
+
+
+@cache
+def chromium() -> str | None:
+    """Find the Chromium of this machine."""
+    return next((path for path in map(shutil.which, BROWSERS) if path), None)
 
 
 @cache
