@@ -18,7 +18,7 @@ _FIELD = re.compile(r"\{[^{}]*\}")
 _ROOT = "LoomError"
 _SILENT = frozenset({"ToolError", "ScriptExhausted"})
 _OURS = {"_": 0, "translate": 0, "lookup": 0, "PydanticCustomError": 1}
-_TABLES = frozenset({"WORDS", "EXPLAINED_KEYS", "ARGPARSE_TEXTS"})
+_TABLES = frozenset({"WORDS", "EXPLAINED_KEYS", "ARGPARSE_TEXTS", "TITLES", "REMEDIES", "DETAILS"})
 
 
 @dataclass(slots=True)

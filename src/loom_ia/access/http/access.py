@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 
 from loom_ia.access.api import Loom
 from loom_ia.access.portal import Portal
-from loom_ia.core.errors import KeyRefused
+from loom_ia.core.errors import Forbidden, KeyRefused
 from loom_ia.tenancy.visitor import EVERYBODY, Visitor
 
 
@@ -43,6 +43,12 @@ class Doorkeeper:
     def portal(self, request: Request) -> Portal:
         """Let a request in."""
         headers = request.headers
+        origin = headers.get("origin")
+        if self.keys is None and origin is not None and not _is_own(origin, headers.get("host")):
+            raise Forbidden(
+                "a page of {origin} cannot come in while no key is declared: any site could",
+                origin=origin[:200],
+            )
         visitor = self.visitor(headers.get("authorization"), headers.get("x-api-key"))
         return Portal(self.loom, visitor, "rest")
 
@@ -58,6 +64,11 @@ async def _portal(request: Request) -> Portal:
 
 Visit: TypeAlias = Annotated[Portal, Depends(_portal)]
 """What whoever sent the request may do."""
+
+
+def _is_own(origin: str, host: str | None) -> bool:
+    """Whether a page is one of this server's, such as `/docs`."""
+    return host is not None and origin.partition("://")[2] == host
 
 
 def _secret(authorization: str | None, api_key: str | None) -> str:

@@ -14,8 +14,9 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.datastructures import UploadFile
-from starlette.exceptions import HTTPException
 
+from loom_ia.access.http.problems import OURS
+from loom_ia.access.http.rows import WrongType
 from loom_ia.core.errors import UnstorableValue
 from loom_ia.core.json import JsonObject, JsonValue, storable
 from loom_ia.core.model.caller import CallerContext
@@ -144,7 +145,7 @@ async def read_json(request: Request, kind: type[B]) -> B:
     Raises 415 for another type, 413 for a body that is too large, and `RequestValidationError`.
     """
     if media_type(request) != "application/json":
-        raise HTTPException(415, "the body must be application/json")
+        raise WrongType("the body must be application/json")
     return _checked(kind, await parsed(await request.body()))
 
 
@@ -154,7 +155,7 @@ async def read_run(request: Request) -> tuple[NewRun, tuple[Attachment, ...]]:
     if kind == "multipart/form-data":
         return await _read_form(request)
     if kind != "application/json":
-        raise HTTPException(415, "the body must be application/json or multipart/form-data")
+        raise WrongType("the body must be application/json or multipart/form-data")
     asked = await read_json(request, NewRun)
     if not asked.message.strip():
         raise _fault(("message",), "a message is needed")
@@ -221,7 +222,7 @@ def _parsed(data: bytes, place: str = "") -> object:
     except RecursionError:
         raise _fault(at, "it is nested too deep") from None
     except ValueError as error:
-        raise _fault(at, f"it is no JSON: {_told(error)}") from None
+        raise _fault(at, "it is no JSON: {reason}", reason=_told(error)) from None
 
 
 def _told(error: ValueError) -> str:
@@ -250,7 +251,9 @@ def _checked(kind: type[B], given: object) -> B:
     try:
         safe, mended = storable(document, "body")
     except UnstorableValue as error:
-        raise _fault((), str(error)) from None
+        raise RequestValidationError(
+            [{"loc": ("body",), "msg": error.template, "type": OURS, "ctx": error.params}]
+        ) from None
     try:
         body = kind.model_validate(safe)
     except ValidationError as error:
@@ -263,5 +266,7 @@ def _checked(kind: type[B], given: object) -> B:
     return body
 
 
-def _fault(place: tuple[str, ...], message: str) -> RequestValidationError:
-    return RequestValidationError([{"loc": ("body", *place), "msg": message, "type": "value"}])
+def _fault(place: tuple[str, ...], template: str, **params: object) -> RequestValidationError:
+    return RequestValidationError(
+        [{"loc": ("body", *place), "msg": template, "type": OURS, "ctx": params}]
+    )

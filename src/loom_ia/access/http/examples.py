@@ -77,6 +77,13 @@ ANSWERS: Final = MappingProxyType[str, Any](
         "approve": _DECIDED,
         "reject": _DECIDED,
         "cancelRun": {"run_id": _RUN, "cancelled": True},
+        "callTrigger": {
+            "trigger": "facture",
+            "run_id": "hook-0123456789abcdef",
+            "session_id": "hook-0123456789abcdef",
+            "status": "ready_for_model",
+            "repeated": False,
+        },
         "listSessions": [_SESSION],
         "readSession": _SESSION,
         "listSessionFiles": [_FILE],

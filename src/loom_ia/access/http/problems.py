@@ -8,10 +8,8 @@ request accepts.
 import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
-from types import MappingProxyType
 from typing import Any, Final, cast
 
 from fastapi import FastAPI, Request, Response
@@ -21,12 +19,30 @@ from starlette._utils import get_route_path
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from loom_ia.access.http.rows import (
+    BAD_REQUEST,
+    BROKEN,
+    DETAILS,
+    INVALID,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    REFUSED,
+    REMEDIES,
+    ROWS,
+    TITLES,
+    TOO_LARGE,
+    WRONG_TYPE,
+    Row,
+)
 from loom_ia.core import errors
 from loom_ia.core.errors import LoomError
-from loom_ia.graph.errors import RunError
-from loom_ia.i18n import LANGUAGES, Language, lines, lookup
+from loom_ia.i18n import LANGUAGES, Language, lines
+from loom_ia.i18n.catalogue import filled
 
 _logger = logging.getLogger("loom_ia.access")
+
+OURS: Final = "loom"
+"""The type of a fault that is told in our own words: a template, and what fills it."""
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -53,177 +69,6 @@ class ProblemDetails(BaseModel):
         default=None, description="The calls that wait for a decision."
     )
     last: str | int | None = Field(default=None, description="The last place that can be given.")
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """How one kind of error is told."""
-
-    status: int
-    slug: str
-    title: str
-    remedy: str
-
-
-BAD_REQUEST: Final = Row(
-    400, "bad-request", "The request cannot be read", "Send a request that HTTP can read."
-)
-INVALID: Final = Row(
-    422, "invalid-request", "The request is invalid", "Correct what is named, and send it again."
-)
-TOO_LARGE: Final = Row(
-    413,
-    "body-too-large",
-    "The body of the request is too large",
-    "Send less, or raise server.http.max_body_bytes.",
-)
-WRONG_TYPE: Final = Row(
-    415,
-    "unsupported-media-type",
-    "The type of the body is not accepted",
-    "Send Content-Type: application/json, or multipart/form-data where files may come.",
-)
-NOT_FOUND: Final = Row(
-    404, "unknown-route", "There is nothing at this address", "See /docs for the addresses."
-)
-NOT_ALLOWED: Final = Row(
-    405,
-    "method-not-allowed",
-    "This address does not take that method",
-    "Use one of the methods of the header Allow.",
-)
-BROKEN: Final = Row(
-    500,
-    "internal-error",
-    "Something broke here",
-    "Report it with what the server wrote in its log.",
-)
-REFUSED: Final = Row(
-    400, "refused", "The request is refused", "Correct the request, and send it again."
-)
-
-_UNKNOWN = "Check the id, and the list that holds those that exist."
-_RETRY = "Try again after the time of Retry-After."
-_FIX_VALUE = "Correct the value that is named; nothing was written."
-
-ROWS: Final[Mapping[type[Exception], Row]] = MappingProxyType(
-    {
-        errors.KeyRefused: Row(
-            401,
-            "key-refused",
-            "No valid key came with the request",
-            "Send a key in Authorization: Bearer … or in X-API-Key.",
-        ),
-        errors.SignatureRefused: Row(
-            401,
-            "signature-refused",
-            "What was posted is not signed as it must be",
-            "Sign the bytes of the body with the secret of the trigger.",
-        ),
-        errors.Forbidden: Row(
-            403, "forbidden", "The key does not allow this", "Use a key that holds what is named."
-        ),
-        errors.JudgeSkip: Row(
-            403, "judges-not-skipped", "Judges cannot be skipped here", "Leave judges as it is."
-        ),
-        errors.UnknownAgent: Row(
-            404, "unknown-agent", "There is no such agent", "GET /v1/agents lists the agents."
-        ),
-        errors.UnknownGraph: Row(
-            404, "unknown-graph", "There is no such graph", "GET /v1/graphs lists the graphs."
-        ),
-        errors.UnknownRun: Row(404, "unknown-run", "There is no such run", _UNKNOWN),
-        errors.UnknownSession: Row(404, "unknown-session", "There is no such session", _UNKNOWN),
-        errors.UnknownArtifact: Row(404, "unknown-file", "There is no such file", _UNKNOWN),
-        errors.UnknownTrigger: Row(
-            404,
-            "unknown-trigger",
-            "There is no such trigger",
-            "Check the name with whoever runs the server.",
-        ),
-        errors.DeliveryMissing: Row(
-            400,
-            "delivery-missing",
-            "It is not said which delivery this is",
-            "Send the header that is named, with an id for each delivery.",
-        ),
-        errors.DeliveryRefused: Row(
-            422, "delivery-refused", "What was posted begins no run", _FIX_VALUE
-        ),
-        errors.UnknownApproval: Row(
-            404,
-            "unknown-approval",
-            "No such call waits for a decision",
-            "Decide on one of the pending calls.",
-        ),
-        errors.CursorRefused: Row(
-            400,
-            "cursor-refused",
-            "There is no such place to go on from",
-            "Go on from the last place that is named, or from the beginning.",
-        ),
-        errors.RunExists: Row(
-            409, "run-exists", "The id of the run is taken", "Choose another run_id, or none."
-        ),
-        errors.RunBelow: Row(
-            409,
-            "run-below",
-            "The run was opened by another one",
-            "Act on the run at the top, which is named.",
-        ),
-        errors.ApprovalStale: Row(
-            409,
-            "approval-stale",
-            "The request was decided, expired, or is one of several",
-            "Read the run again, and name one of its pending calls.",
-        ),
-        errors.ClaimConflict: Row(409, "lease-conflict", "The run is driven elsewhere", _RETRY),
-        errors.RaceError: Row(
-            409, "conflict", "Somebody else acts on the same thing", "Read it again, then retry."
-        ),
-        errors.RateLimited: Row(429, "rate-limited", "Too many requests", _RETRY),
-        errors.DecisionRefused: Row(
-            422,
-            "decision-refused",
-            "The decision is refused",
-            "Correct the decision; the request still waits.",
-        ),
-        errors.StateRefused: Row(422, "state-refused", "The state is refused", _FIX_VALUE),
-        errors.AttachmentRefused: Row(
-            422, "attachment-refused", "The files are refused", "Correct the files that are named."
-        ),
-        errors.UnstorableValue: Row(422, "unstorable-value", "A value cannot be kept", _FIX_VALUE),
-        errors.UnusableId: Row(422, "unusable-id", "An id cannot be used", _FIX_VALUE),
-        errors.HandedBack: Row(
-            503,
-            "handed-back",
-            "The server stops, and the run goes on elsewhere",
-            "Read the run that is named after the time of Retry-After; do not begin it again.",
-        ),
-        errors.LoomClosed: Row(503, "closed", "The server is closing", _RETRY),
-        errors.CallerError: Row(422, "refused", "The request is refused", _FIX_VALUE),
-        RunError: Row(422, "input-refused", "The input of the graph is refused", _FIX_VALUE),
-        errors.JournalBusy: Row(503, "journal-busy", "The journal does not answer in time", _RETRY),
-        errors.JournalError: Row(
-            500,
-            "journal-unreadable",
-            "The journal cannot be read",
-            "Whoever runs the server looks at its log and at the journal.",
-        ),
-        errors.OutsideError: Row(
-            503, "outside-error", "Something that the server needs does not answer", _RETRY
-        ),
-        errors.ConfigError: Row(
-            500,
-            "configuration",
-            "The configuration of the server is at fault",
-            "Whoever runs the server corrects its configuration.",
-        ),
-    }
-)
-"""The most exact class of an error that stands here says how it is told."""
-
-_WAITS: Final = frozenset({409, 429, 503})
 
 
 def row_of(error: Exception) -> Row:
@@ -266,7 +111,7 @@ def told(error: LoomError, language: Language) -> dict[str, Any]:
     if isinstance(error, errors.CursorRefused):
         extra["last"] = error.last
     if isinstance(error, errors.ConfigError):  # it may show what is in files of the server
-        sentences, extra = (lookup(error.template, language).format(**error.params),), {}
+        sentences, extra = (filled(error.template, error.params, language),), {}
     return body(row, "\n".join(sentences), language, **extra)
 
 
@@ -274,10 +119,10 @@ def body(row: Row, detail: str, language: Language, **extra: Any) -> dict[str, A
     """Give the body that tells one kind of problem."""
     return {
         "type": f"urn:loom-ia:problem:{row.slug}",
-        "title": lookup(row.title, language),
+        "title": filled(TITLES[row.slug], {}, language),
         "status": row.status,
         "detail": detail,
-        "remedy": lookup(row.remedy, language),
+        "remedy": filled(REMEDIES[row.slug], {}, language),
         **extra,
     }
 
@@ -329,15 +174,15 @@ def add_handlers(app: FastAPI, allowed: Callable[[str], Collection[str]]) -> Non
     async def on_invalid(request: Request, error: Exception) -> Response:
         language = language_of(request.headers.get("accept-language", ""))
         found = cast("RequestValidationError", error).errors()
-        return invalid(faults_of(found), language)
+        return invalid(faults_of(found, language), language)
 
     async def on_refusal(request: Request, error: Exception) -> Response:
         language = language_of(request.headers.get("accept-language", ""))
         refusal = cast("HTTPException", error)
         rows = {404: NOT_FOUND, 405: NOT_ALLOWED, 413: TOO_LARGE, 415: WRONG_TYPE, 400: BAD_REQUEST}
         row = rows.get(refusal.status_code, REFUSED)
-        said = _DETAILS.get(refusal.status_code, str(refusal.detail))
-        document = body(row, lookup(said, language), language)
+        said = DETAILS.get(refusal.status_code, str(refusal.detail))
+        document = body(row, filled(said, {}, language), language)
         document["status"] = refusal.status_code
         headers = dict(refusal.headers or {})
         methods = allowed(get_route_path(request.scope))
@@ -350,18 +195,18 @@ def add_handlers(app: FastAPI, allowed: Callable[[str], Collection[str]]) -> Non
     app.add_exception_handler(HTTPException, on_refusal)
 
 
-_DETAILS: Final[Mapping[int, str]] = MappingProxyType(
-    {
-        404: "there is no route at this address",
-        405: "the route at this address takes another method",
-        413: "the body has more bytes than are accepted",
-    }
-)
+def faults_of(found: Iterable[Mapping[str, Any]], language: Language) -> list[tuple[str, str]]:
+    """Name what is refused: the place as the caller wrote it, and why; never the value.
+
+    Pydantic says what it refuses in English.
+    """
+    return [(".".join(map(str, each["loc"])), _why(each, language)) for each in found]
 
 
-def faults_of(found: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Name what Pydantic refuses: the place as the caller wrote it, and why; never the value."""
-    return [(".".join(map(str, each["loc"])), str(each["msg"])) for each in found]
+def _why(fault: Mapping[str, Any], language: Language) -> str:
+    if fault["type"] != OURS:
+        return str(fault["msg"])
+    return filled(fault["msg"], fault["ctx"], language)
 
 
 class LastResort:
@@ -398,7 +243,7 @@ class LastResort:
                 raise
             headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
             language = language_of(headers.get("accept-language", ""))
-            detail = lookup("An error that was not foreseen; it is in the log.", language)
+            detail = filled(DETAILS[BROKEN.status], {}, language)
             await answer(body(BROKEN, detail, language))(scope, receive, send)
 
 

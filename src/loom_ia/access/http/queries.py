@@ -7,6 +7,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import AwareDatetime, BeforeValidator
 
 from loom_ia.access.http.bodies import ID
+from loom_ia.access.http.problems import OURS
 
 Session: TypeAlias = Annotated[
     str | None,
@@ -15,6 +16,7 @@ Session: TypeAlias = Annotated[
 """A shortcut to a run."""
 
 _LONGEST: Final = 40
+_UNKNOWN: Final = "there is no such parameter; those of this route: {known}"
 
 
 def _instant(given: object) -> object:
@@ -35,10 +37,13 @@ async def refuse_unknown(request: Request) -> None:
     known = _known(request.scope["route"])
     unknown = [name for name in request.query_params if name not in known]
     if unknown:
-        said = f"there is no such parameter; those of this route: {', '.join(known) or 'none'}"
         raise RequestValidationError(
-            [{"loc": ("query", name), "msg": said, "type": "unknown"} for name in unknown]
+            [_fault(name, _UNKNOWN, known=", ".join(known) or "–") for name in unknown]
         )
+
+
+def _fault(name: str, template: str, **params: object) -> dict[str, Any]:
+    return {"loc": ("query", name), "msg": template, "type": OURS, "ctx": params}
 
 
 def _known(route: Any) -> tuple[str, ...]:
