@@ -1,6 +1,7 @@
 """An office whose agent asks before it sends: a real server, and a receiver of its notices."""
 
 import asyncio
+import contextlib
 import json
 import os
 import socket
@@ -59,13 +60,17 @@ questions = Graph("questions", "demander").add_step("demander", demander, then=E
 
 @dataclass
 class Received:
-    """A webhook on loopback: what it was posted, and the statuses that it answers, then 200."""
+    """A webhook on loopback: what it was posted, and the statuses that it answers, then 200.
+
+    With a `gate` it takes what it is posted, and answers nothing before it opens.
+    """
 
     statuses: list[int] = field(default_factory=list[int])
     posts: list[tuple[dict[str, str], bytes]] = field(
         default_factory=list[tuple[dict[str, str], bytes]]
     )
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    gate: asyncio.Event | None = None
 
     @property
     def notices(self) -> list[dict[str, Any]]:
@@ -84,13 +89,16 @@ class Received:
         headers = {name.lower(): value for name, value in pairs}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         self.posts.append((headers, body))
+        self.arrived.set()
+        if self.gate is not None:
+            await self.gate.wait()
         status = self.statuses.pop(0) if self.statuses else 200
         more = "Location: /elsewhere\r\n" if 300 <= status < 400 else ""
         answer = f"HTTP/1.1 {status} X\r\n{more}Content-Length: 0\r\nConnection: close\r\n\r\n"
-        writer.write(answer.encode())
-        await writer.drain()
+        with contextlib.suppress(ConnectionError):  # whoever posted may be dead
+            writer.write(answer.encode())
+            await writer.drain()
         writer.close()
-        self.arrived.set()
 
 
 @asynccontextmanager
