@@ -15,15 +15,13 @@ from loom_ia.access.api import Loom
 from loom_ia.access.http.access import Visit
 from loom_ia.access.http.metrics import CONTENT_TYPE, Metrics
 from loom_ia.access.http.openapi import refusals
-from loom_ia.access.http.problems import Row, answer, body, language_of
+from loom_ia.access.http.problems import answer, body, language_of
+from loom_ia.access.http.rows import NOT_READY
 from loom_ia.core.errors import LoomError
 from loom_ia.i18n import lookup
 
 PATIENCE_S: Final = 2.0
 
-_NOT_READY: Final = Row(
-    503, "not-ready", "The server is not ready", "Send requests to another server, or try again."
-)
 _PROBE: Final = "loom-readiness"
 
 
@@ -62,7 +60,7 @@ def router_of(loom: Loom, metrics: Metrics, base_path: str) -> APIRouter:
         language = language_of(request.headers.get("accept-language", ""))
         reason = await _unready(loom, request)
         if reason:
-            document = body(_NOT_READY, lookup(reason, language), language)
+            document = body(NOT_READY, lookup(reason, language), language)
             return answer(document, {"Retry-After": "1"})
         return Response(Ready().model_dump_json(), media_type="application/json")
 

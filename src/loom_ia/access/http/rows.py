@@ -24,6 +24,7 @@ class WrongType(errors.CallerError):
 
 
 BAD_REQUEST: Final = Row(400, "bad-request")
+NOT_READY: Final = Row(503, "not-ready")
 INVALID: Final = Row(422, "invalid-request")
 TOO_LARGE: Final = Row(413, "body-too-large")
 WRONG_TYPE: Final = Row(415, "unsupported-media-type")
@@ -75,6 +76,7 @@ ROWS: Final[Mapping[type[Exception], Row]] = MappingProxyType(
 TITLES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "bad-request": "The request cannot be read",
+        "not-ready": "The server is not ready",
         "invalid-request": "The request is invalid",
         "body-too-large": "The body of the request is too large",
         "unsupported-media-type": "The type of the body is not accepted",
@@ -120,9 +122,10 @@ TITLES: Final[Mapping[str, str]] = MappingProxyType(
 REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "bad-request": "Send a request that HTTP can read.",
+        "not-ready": "Send requests to another server, or try again.",
         "invalid-request": "Correct what is named, and send it again.",
         "body-too-large": "Send less, or raise server.http.max_body_bytes.",
-        "unsupported-media-type": "Send JSON, or a form (multipart/form-data) where files may come.",
+        "unsupported-media-type": "Send JSON, or a form (multipart/form-data) where files come.",
         "unknown-route": "See /docs for the addresses.",
         "method-not-allowed": "Use one of the methods of the header Allow.",
         "internal-error": "Report it with what the server wrote in its log.",
