@@ -9,8 +9,9 @@ import pytest
 
 from loom_ia.app import approvals, cancel, runs
 from loom_ia.app.approvals import Ruling
-from loom_ia.core.errors import DecisionRefused
-from loom_ia.core.events import Event, Payload, SourceOpened, SourceUnavailable, ToolWithheld
+from loom_ia.core.errors import DecisionRefused, SourceUnavailable
+from loom_ia.core.events import CircuitOpened, Event, Payload, SourceOpened, ToolWithheld
+from loom_ia.core.events import SourceUnavailable as Unavailable
 from loom_ia.core.json import digest
 from loom_ia.core.model.decisions import Continue
 from loom_ia.core.model.policy import PolicyPoint
@@ -72,8 +73,25 @@ async def test_a_source_that_is_down_is_told_and_the_run_goes_on() -> None:
     state = await run(world.instance(program))
     assert text_of(state) == "done"
     assert offered(model.requests[0]) == ["own", "math__add"]
-    (lost,) = of(await world.events("session-1"), SourceUnavailable)
+    (lost,) = of(await world.events("session-1"), Unavailable)
     assert (lost.source, lost.error, lost.required) == ("crm", "no route to host", False)
+
+
+async def test_a_source_that_is_left_alone_is_told() -> None:
+    """As a model that fails too often is."""
+    gone = SourceUnavailable("no route to host")
+    gone.circuit = (5, 60.0)
+    world = World()
+    state = await run(world.instance(bound(agent(Model("done")), FakeSource(down=gone))))
+    assert text_of(state) == "done"
+    (fact,) = of(await world.events("session-1"), CircuitOpened)
+    assert (fact.target_kind, fact.target, fact.failures, fact.cooldown_s) == (
+        "mcp",
+        "crm",
+        5,
+        60.0,
+    )
+    assert fact.error == "no route to host"
 
 
 async def test_a_required_source_that_is_down_fails_the_run_until_it_is_back() -> None:
@@ -96,7 +114,7 @@ async def test_whatever_a_source_raises_is_contained(raised: BaseException) -> N
     model, world = Model("done"), World()
     state = await run(world.instance(bound(agent(model), FakeSource(down=raised))))
     assert text_of(state) == "done"
-    (lost,) = of(await world.events("session-1"), SourceUnavailable)
+    (lost,) = of(await world.events("session-1"), Unavailable)
     assert lost.error.startswith(type(raised).__name__)
 
 
@@ -151,7 +169,7 @@ async def test_a_source_whose_list_fails_is_closed() -> None:
     state = await run(world.instance(bound(agent(Model("done")), source)))
     assert text_of(state) == "done"
     assert len(source.tasks) == 2
-    (lost,) = of(await world.events("session-1"), SourceUnavailable)
+    (lost,) = of(await world.events("session-1"), Unavailable)
     assert lost.error == "RuntimeError: boom"
 
 
@@ -162,7 +180,7 @@ async def test_a_source_that_hangs_is_given_up() -> None:
     binding = SourceBinding("crm", source, fit, ("crm",), open_timeout=0.01)
     state = await run(world.instance(replace(program, sources=(binding,))))
     assert text_of(state) == "done"
-    (lost,) = of(await world.events("session-1"), SourceUnavailable)
+    (lost,) = of(await world.events("session-1"), Unavailable)
     assert lost.error == "it did not open within 0.01 s"
 
 
@@ -270,7 +288,7 @@ async def test_what_does_not_change_is_told_once() -> None:
     assert act.runs == [{}]
     events = await world.events("session-1")
     assert len(of(events, SourceOpened)) == 1
-    assert len(of(events, SourceUnavailable)) == 1
+    assert len(of(events, Unavailable)) == 1
     (kept_back,) = of(events, ToolWithheld)
     assert (kept_back.tool, kept_back.reason) == ("bad", "its schema is none")
 

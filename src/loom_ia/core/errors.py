@@ -329,7 +329,13 @@ class UnknownEffect(OutsideError):
 
 
 class SourceUnavailable(OutsideError):
-    """A source of tools, such as an MCP server, cannot be reached; the message says why."""
+    """A source of tools, such as an MCP server, cannot be reached; the message says why.
+
+    `circuit` is set when it will be left alone from now on: after how many failures, and for how
+    many seconds.
+    """
+
+    circuit: tuple[int, float] | None = None
 
 
 class InvalidDecision(OutsideError):

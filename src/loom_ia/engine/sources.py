@@ -15,6 +15,7 @@ from typing import Final
 from loom_ia.core.decide.closing import failed
 from loom_ia.core.errors import SourceUnavailable, text_of, told
 from loom_ia.core.events.envelope import Payload
+from loom_ia.core.events.model import CircuitOpened
 from loom_ia.core.events.tool import SourceOpened, ToolWithheld
 from loom_ia.core.events.tool import SourceUnavailable as SourceUnavailableFact
 from loom_ia.core.json import storable_text
@@ -36,12 +37,21 @@ FAILURE: Final = "tool.source_unavailable"
 
 
 @dataclass(frozen=True, slots=True)
+class _Lost:
+    """Why a source gave nothing, and whether it is left alone from now on."""
+
+    reason: str
+    circuit: tuple[int, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Equipment:
     """A program with the tools of its sources, and why those that are missing are."""
 
     program: Program
     fitted: Mapping[str, Fitted] = field(default_factory=dict[str, Fitted])
     lost: Mapping[str, str] = field(default_factory=dict[str, str])
+    circuits: Mapping[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
 
     def reason(self, tool: str) -> str:
         """Say which source a tool is missing of, and why; empty when none is to blame."""
@@ -69,6 +79,8 @@ class Equipment:
                 )
             elif name in self.lost:
                 error = self.lost[name]
+                if name in self.circuits:
+                    facts.append(_left_alone(name, error, self.circuits[name]))
                 if binding.required:
                     missing.append(f"{name}: {error}")
                 if binding.required or known.digests.get(name) != "":
@@ -111,13 +123,16 @@ async def equipped(
             await asyncio.wait(tasks, timeout=_CLOSING)
 
 
-def _equipment(program: Program, given: Sequence[Fitted | str]) -> Equipment:
+def _equipment(program: Program, given: Sequence[Fitted | _Lost]) -> Equipment:
     fitted: dict[str, Fitted] = {}
+    circuits: dict[str, tuple[int, float]] = {}
     lost: dict[str, str] = {}
     tools: dict[str, Tool] = {}
     for binding, each in zip(program.sources, given, strict=True):
-        if isinstance(each, str):
-            lost[binding.name] = each
+        if isinstance(each, _Lost):
+            lost[binding.name] = each.reason
+            if each.circuit is not None:
+                circuits[binding.name] = each.circuit
             continue
         mine = {name: tool for name, tool in each.tools.items() if name not in program.tools}
         fitted[binding.name] = each
@@ -127,14 +142,22 @@ def _equipment(program: Program, given: Sequence[Fitted | str]) -> Equipment:
     )
     key = " ".join(each.digest for each in fitted.values())
     plan = program.plan.with_tools((tool.spec for tool in tools.values()), key, gone)
-    return Equipment(replace(program, plan=plan, tools={**program.tools, **tools}), fitted, lost)
+    ready = replace(program, plan=plan, tools={**program.tools, **tools})
+    return Equipment(ready, fitted, lost, circuits)
+
+
+def _left_alone(source: str, error: str, circuit: tuple[int, float]) -> CircuitOpened:
+    failures, cooldown = circuit
+    return CircuitOpened(
+        target_kind="mcp", target=source, failures=failures, cooldown_s=cooldown, error=error
+    )
 
 
 class _Keeper:
     """The task that opens a source, holds what it gives, and closes it."""
 
     def __init__(self, binding: SourceBinding, context: SourceContext, strays: Strays) -> None:
-        self.given: asyncio.Future[Fitted | str] = asyncio.get_running_loop().create_future()
+        self.given: asyncio.Future[Fitted | _Lost] = asyncio.get_running_loop().create_future()
         self.over = asyncio.Event()
         self._binding = binding
         self._context = context
@@ -179,7 +202,7 @@ class _Keeper:
                 "it did not open within {seconds:g} s", seconds=seconds
             ) from error
 
-    def _give(self, found: Fitted | str) -> None:
+    def _give(self, found: Fitted | _Lost) -> None:
         if not self.given.done():
             self.given.set_result(found)
 
@@ -194,6 +217,8 @@ class _Keeper:
             )
 
 
-def _reason(error: BaseException) -> str:
-    text = text_of(error) if isinstance(error, SourceUnavailable) else ""
-    return storable_text(text or told(error))[:_LONGEST_ERROR]
+def _reason(error: BaseException) -> _Lost:
+    known = isinstance(error, SourceUnavailable)
+    text = text_of(error) if known else ""
+    reason = storable_text(text or told(error))[:_LONGEST_ERROR]
+    return _Lost(reason, error.circuit if known else None)

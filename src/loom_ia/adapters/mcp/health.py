@@ -19,6 +19,17 @@ class Health:
     failures: int = 0
     ready_at: float = 0.0
     opened: bool = False
+    told: bool = False
+
+    def news(self) -> tuple[int, float] | None:
+        """Say, once, that the server is left alone: after how many failures, for how many seconds.
+
+        None when it is not, or when it was said.
+        """
+        if self.rule is None or not self.opened or self.told:
+            return None
+        self.told = True
+        return self.failures, self.rule.cooldown
 
     def wait(self, now: float) -> float:
         """Tell how long nothing is tried yet, in seconds; 0 when it may be tried now."""
@@ -45,4 +56,4 @@ class Health:
 
     def well(self) -> None:
         """Note that the server did something for us."""
-        self.failures, self.ready_at, self.opened = 0, 0.0, False
+        self.failures, self.ready_at, self.opened, self.told = 0, 0.0, False, False

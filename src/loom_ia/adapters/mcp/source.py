@@ -101,7 +101,9 @@ class McpSource:
         try:
             listed = await line.ready()
             tools, withheld = await self._offered(line, listed, context)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, SourceUnavailable):
+                error.circuit = line.health.news()
             line.leave()
             if is_own:
                 await self._close_own(line)

@@ -233,7 +233,7 @@ class CircuitOpened(Payload):
     CONTENT = ("error",)
     SPAN: ClassVar[SpanRule] = "step"
 
-    target_kind: Literal["model"] = "model"
+    target_kind: Literal["model", "mcp"] = "model"
     target: str
     failures: int
     cooldown_s: float
