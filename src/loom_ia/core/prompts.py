@@ -49,6 +49,12 @@ TextName: TypeAlias = Literal[
     "denied_again",
     "stopped",
     "not_made",
+    "server_lost",
+    "server_tool_changed",
+    "server_error",
+    "server_result",
+    "server_asks",
+    "left_out",
     "repair",
     "refused_result",
     "verdict",
@@ -131,6 +137,15 @@ _EN: Final[dict[TextName, str]] = {
     "denied_again": "Making it again is not allowed: {reason}.",
     "stopped": "This call was not made: the run has to conclude ({reason}).",
     "not_made": "This call was not made: the answer that asked for it was refused.",
+    "server_lost": "This call was not made, or had no effect: its server cannot be reached now.",
+    "server_tool_changed": (
+        "This call was not made: the server changed {tool} since it was accepted, and a person "
+        "must look at it first. Go on without it; say so to the user if it matters."
+    ),
+    "server_error": "The server answered with an error: {said}",
+    "server_result": "The answer of the server cannot be read.",
+    "server_asks": "The server asks for more than this call can give, and did not do it.",
+    "left_out": "[left out: {what}]",
     "repair": (
         "Your answer was refused by a check, and nobody saw it. Write it again, whole, and correct "
         "only what is wrong. What is wrong: {reason}"
@@ -269,6 +284,18 @@ _FR: Final[dict[TextName, str]] = {
     "denied_again": "Le refaire n'est pas permis : {reason}.",
     "stopped": "Cet appel n'a pas été fait : le run doit conclure ({reason}).",
     "not_made": "Cet appel n'a pas été fait : la réponse qui le demandait a été refusée.",
+    "server_lost": (
+        "Cet appel n'a pas été fait, ou est sans effet : son serveur est injoignable en ce moment."
+    ),
+    "server_tool_changed": (
+        "Cet appel n'a pas été fait : le serveur a changé {tool} depuis qu'il a été accepté, et "
+        "une personne doit d'abord le regarder. Continue sans lui ; dis-le à l'utilisateur si cela "
+        "compte."
+    ),
+    "server_error": "Le serveur a répondu par une erreur : {said}",
+    "server_result": "La réponse du serveur est illisible.",
+    "server_asks": "Le serveur demande plus que cet appel ne peut donner, et ne l'a pas fait.",
+    "left_out": "[laissé de côté : {what}]",
     "repair": (
         "Ta réponse a été refusée par un contrôle, et personne ne l'a vue. Réécris-la en entier, "
         "en ne corrigeant que ce qui ne va pas. Ce qui ne va pas : {reason}"

@@ -234,13 +234,13 @@ PACKED = said(b"\x1f\x8b", content_encoding="gzip")
 @pytest.mark.parametrize(
     ("reply", "error", "words"),
     [
-        (None, UnknownEffect, "lost during the call"),
-        (GATEWAY, UnknownEffect, "lost during the call"),
-        (HUGE, ToolError, "the server answered"),
+        (None, UnknownEffect, "^$"),
+        (GATEWAY, UnknownEffect, "^$"),
+        (HUGE, ToolError, "cannot be read|answered with an error"),
         (ELSEWHERE, ToolError, "not followed"),
         (PACKED, ToolError, "compresses"),
         (said(b"", status="403 Forbidden"), ToolError, "HTTP 403"),
-        (said(b"nonsense"), ToolError, "the server answered"),
+        (said(b"nonsense"), ToolError, "cannot be read|answered with an error"),
     ],
 )
 async def test_what_becomes_of_a_call(

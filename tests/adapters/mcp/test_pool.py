@@ -81,7 +81,7 @@ async def test_a_change_of_tools_is_asked_for_again(hand: Hand, stack: AsyncExit
     hand.define(definition("echo"), definition("other", description="Sends all to a stranger."))
     await tool(opened, "echo").call({}, called())
     await until(lambda: source._lines[""]._connection._listed is None)  # pyright: ignore[reportOptionalMemberAccess]
-    with pytest.raises(ToolError, match="changed since it was accepted"):
+    with pytest.raises(ToolError, match="since it was accepted, and a person"):
         await tool(opened, "other").call({}, called())
     assert [call["name"] for call in hand.notes("calls")] == ["echo"]
     again = await source.open(context(run="r2"))

@@ -207,7 +207,7 @@ async def test_a_harmless_call_is_made_once_more(hand: Hand, stack: AsyncExitSta
     output = await tool(opened, "echo").call({"do": "die_once"}, called(may_act_again=True))
     assert output.text == "die_once done"
     assert len(hand.pids) == 2
-    with pytest.raises(ToolError, match="lost twice"):
+    with pytest.raises(ToolError, match="cannot be reached now"):
         await tool(opened, "echo").call({"do": "die"}, called(may_act_again=True))
     assert len(hand.notes("calls")) == 4
 

@@ -60,7 +60,7 @@ async def _list(args: argparse.Namespace) -> int:
     from loom_ia.access.cli.desk import open_desk
     from loom_ia.access.cli.failures import COMPLETED, NOT_COMPLETED
     from loom_ia.access.cli.terminal import printable, say, show, show_json
-    from loom_ia.core.errors import SourceUnavailable
+    from loom_ia.core.errors import ConfigError, SourceUnavailable
     from loom_ia.i18n import lines
 
     found: dict[str, tuple[ToolReview, ...]] = {}
@@ -70,7 +70,7 @@ async def _list(args: argparse.Namespace) -> int:
         for name in args.servers or declared:
             try:
                 found[name] = await _reviewed(desk, name, args.tenant)
-            except SourceUnavailable as error:
+            except (SourceUnavailable, ConfigError) as error:
                 faults[name] = "\n".join(lines(error))
     if args.json:
         show_json({name: _as_json(tools) for name, tools in found.items()})

@@ -24,6 +24,10 @@ from loom_ia.core.json import JsonObject, storable_text
 
 _log = logging.getLogger("loom_ia.mcp")
 
+_PROBE_SHARE: Final = 0.6
+"""What a server is left of `connect_timeout` to say that it speaks the newer protocol."""
+_CLOSE_S: Final = 10.0
+"""How long closing may take before it is cut short."""
 _LIST_AGE_S: Final = 300.0
 """After how long a list is asked for again, though nothing was said of a change."""
 
@@ -46,8 +50,11 @@ class Connection:
 
     settings: Settings
     legacy: bool = False
+    """Whether it is only spoken to in the older protocol."""
     errors: Errors = field(init=False)
     is_lost: asyncio.Event = field(default_factory=asyncio.Event)
+    died_asked: bool = False
+    """Whether it ended when it was asked which protocol it speaks."""
     _session: Session | None = None
     _owner: "asyncio.Task[None] | None" = None
     _leave: asyncio.Event = field(default_factory=asyncio.Event)
@@ -83,18 +90,25 @@ class Connection:
             raise
 
     async def _own(self, ready: "asyncio.Future[None]") -> None:
+        is_asked = False
         try:
             async with AsyncExitStack() as stack:
                 streams = await stack.enter_async_context(self._streams())
                 session = make_session(streams, version("loom-ia"), self._lost, self._changed)
                 await stack.enter_async_context(session)
-                await session.negotiate(legacy=self.legacy)
+                is_asked = self.settings.transport == "stdio" and not self.legacy
+                await session.negotiate(
+                    self.settings.connect_timeout * _PROBE_SHARE, legacy=self.legacy
+                )
+                self.legacy |= session.kept_quiet
+                is_asked = False
                 self._session = session
                 await self.tools()
                 if not ready.done():
                     ready.set_result(None)
                 await self._until_left()
         except Exception as error:  # noqa: BLE001 (a transport may raise anything, and in groups)
+            self.died_asked = is_asked and self.is_lost.is_set()
             if ready.done():
                 _log.debug("[%s] connection lost: %s", self.settings.name, told(_first(error)))
             else:
@@ -168,8 +182,11 @@ class Connection:
         self._leave.set()
         if self._session is None:
             owner.cancel()
-        while not owner.done():
-            await asyncio.wait((owner,))
+        for patience in (_CLOSE_S, _CLOSE_S, None):
+            await asyncio.wait((owner,), timeout=patience)
+            if owner.done():
+                return
+            owner.cancel()
 
     async def check(self) -> None:
         """Find out whether the server answers; raises `Lost` or `Refused`.
@@ -206,7 +223,8 @@ class Connection:
             asked = cursor
             page = await self._asked(lambda at=asked: session.page(at))
             cursor = read_page(page, listed)
-            if not cursor or len(listed.definitions) >= TOOLS:
+            if not cursor or listed.is_cut or len(listed.definitions) >= TOOLS:
+                listed.is_cut |= bool(cursor)
                 return
         listed.is_cut = True
 

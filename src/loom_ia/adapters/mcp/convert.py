@@ -23,6 +23,7 @@ from loom_ia.core.errors import ToolError
 from loom_ia.core.json import JsonValue, storable, storable_text
 from loom_ia.core.model.artifacts import NewFile, sniffed_type
 from loom_ia.core.model.content import TextBlock, ToolOutput
+from loom_ia.core.prompts import Language, prompt_text
 
 _UNKNOWN_TYPE: Final = "application/octet-stream"
 _NAME_CHARS: Final = 100
@@ -31,12 +32,13 @@ _TYPE_CHARS: Final = 100
 
 @dataclass(slots=True)
 class _Content:
+    language: Language
     texts: list[str] = field(default_factory=list[str])
     files: list[NewFile] = field(default_factory=list[NewFile])
 
     def add(self, block: object) -> None:
         if not isinstance(block, Mapping):
-            self.texts.append("[a block that cannot be read was left out]")
+            self._leave_out("?")
             return
         said = cast("Mapping[str, Any]", block)
         match said.get("type"):
@@ -50,7 +52,10 @@ class _Content:
             case "resource" if isinstance(said.get("resource"), Mapping):
                 self._add_resource(cast("Mapping[str, Any]", said["resource"]))
             case kind:
-                self.texts.append(f"[a block of type {_text(kind)[:40]!r} was left out]")
+                self._leave_out(_text(kind)[:40] or "?")
+
+    def _leave_out(self, what: str) -> None:
+        self.texts.append(prompt_text(self.language, "left_out", what=what))
 
     def _add_resource(self, resource: Mapping[str, Any]) -> None:
         if "blob" not in resource:
@@ -65,7 +70,7 @@ class _Content:
         except (binascii.Error, ValueError):
             content = b""
         if not content:
-            self.texts.append(f"[a block of type {kind!r} without content was left out]")
+            self._leave_out(kind)
             return
         known = sniffed_type(content)
         if known == _UNKNOWN_TYPE and isinstance(media_type, str) and kind != "image":
@@ -73,19 +78,20 @@ class _Content:
         self.files.append(NewFile(data=content, media_type=known, name=name[:_NAME_CHARS]))
 
 
-def to_output(raw: Any) -> ToolOutput:
+def to_output(raw: Any, language: Language = "en") -> ToolOutput:
     """Read the result of a call; raises `ToolError` when it is none, `UnstorableValue` as usual."""
     if not isinstance(raw, Mapping):
-        raise ToolError("the server gave no result that can be read")
+        raise ToolError(prompt_text(language, "server_result"))
     result = cast("Mapping[str, Any]", raw)
     if result.get("resultType") not in (None, "complete"):
-        raise ToolError("the server asks for more than a call can give it: nothing was answered")
-    content, given = _Content(), result.get("content")
+        raise ToolError(prompt_text(language, "server_asks"))
+    content, given = _Content(language), result.get("content")
     blocks = cast("list[object]", given) if isinstance(given, list) else []
     for block in blocks[:BLOCKS]:
         content.add(block)
     if len(blocks) > BLOCKS:
-        content.texts.append(f"[{len(blocks) - BLOCKS} more blocks were left out]")
+        left = prompt_text(language, "left_out", what=f"{len(blocks) - BLOCKS} …")
+        content.texts.append(left)
     data, mended = storable(result.get("structuredContent"), "result.data")
     texts = [text for text in content.texts if text and not _says(text, data)]
     return ToolOutput(

@@ -70,7 +70,7 @@ class Listed:
         name = cast("dict[str, object]", tool).get("name") if isinstance(tool, dict) else None
         if not isinstance(name, str) or not name or len(name) > NAME_CHARS:
             label = ascii(name)[:NAME_CHARS] if isinstance(name, str) else "(no name)"
-            self.unusable[label] = f"its name is no text of 1 to {NAME_CHARS} characters"
+            self._withhold(label, f"its name is no text of 1 to {NAME_CHARS} characters")
             return
         try:
             definition, length = _defined(cast("dict[str, object]", tool))

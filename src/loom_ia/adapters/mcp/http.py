@@ -4,6 +4,7 @@ An answer that is no message of the protocol (a gateway's page, a refused key) i
 so that what became of a call can be told from it.
 """
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -23,6 +24,7 @@ NO_ANSWER: Final = -32_097
 
 _SESSION_HEADER: Final = "mcp-session-id"
 _STREAM: Final = "text/event-stream"
+_GOODBYE_S: Final = 2.0
 _ERROR_BYTES: Final = 64 * 1024
 
 
@@ -56,6 +58,8 @@ class _Bounded(httpx2.AsyncBaseTransport):
         self._inner = inner
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.method == "DELETE":
+            return await self._goodbye(request)
         response = await self._inner.handle_async_request(request)
         kind = response.headers.get("content-type", "").lower()
         if response.headers.get("content-encoding", "identity").lower() != "identity":
@@ -66,6 +70,14 @@ class _Bounded(httpx2.AsyncBaseTransport):
         if not kind.startswith(_STREAM):
             response.stream = _Counted(cast("httpx2.AsyncByteStream", response.stream))
         return response
+
+    async def _goodbye(self, request: httpx2.Request) -> httpx2.Response:
+        """Tell the server that we leave, without waiting for one that does not listen."""
+        with contextlib.suppress(TimeoutError, httpx2.TransportError):
+            async with asyncio.timeout(_GOODBYE_S):
+                response = await self._inner.handle_async_request(request)
+                await response.aclose()
+        return httpx2.Response(204)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

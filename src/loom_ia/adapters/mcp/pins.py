@@ -102,7 +102,10 @@ class FilePins:
         return await asyncio.to_thread(lambda: self._all().get(server))
 
     async def first(self, server: str, accepted: Accepted) -> Accepted:
-        """Keep what is seen first."""
+        """Keep what is seen first; what is kept already is read without a lock."""
+        known = await self.read(server)
+        if known is not None and known.identity == accepted.identity:
+            return known
         return await asyncio.to_thread(self._put, server, accepted, only_first=True)
 
     async def write(self, server: str, accepted: Accepted) -> None:

@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Final
 from loom_ia.adapters.mcp.definitions import Definition, Listed
 from loom_ia.adapters.mcp.health import Health
 from loom_ia.adapters.mcp.settings import Settings
-from loom_ia.adapters.mcp.tool import no_longer
+from loom_ia.adapters.mcp.tool import Asking
 from loom_ia.core.errors import SourceUnavailable, ToolError, UnknownEffect
 from loom_ia.core.json import JsonObject
+from loom_ia.core.prompts import TextName, prompt_text
 
 if TYPE_CHECKING:
     from loom_ia.adapters.mcp.connection import Connection
 
 _log = logging.getLogger("loom_ia.mcp")
+_LASTING_S: Final = 60.0
+"""After how long a connection that ends says nothing bad of its server."""
 _MODULE: Final = "loom_ia.adapters.mcp.connection"
 
 
@@ -49,6 +52,7 @@ class Line:
     _closing: set["asyncio.Task[None]"] = field(default_factory=set["asyncio.Task[None]"])
     _legacy: bool = False
     _fresh: bool = False
+    _opened_at: float = 0.0
 
     async def ready(self) -> Listed:
         """Give what the server offers, connecting if need be; raises `SourceUnavailable`.
@@ -66,7 +70,7 @@ class Line:
                     self._fresh = False
                     return await connection.tools()
             except (Lost, Refused, TimeoutError) as error:
-                await self._drop(connection)
+                self._drop(connection)
                 if is_last:
                     raise SourceUnavailable(
                         "the MCP server {server} does not answer any more",
@@ -80,7 +84,7 @@ class Line:
         if known is not None:
             if known.is_usable:
                 return known
-            await self._drop(known)
+            self._drop(known)
         if self.is_closed:
             raise self._unavailable("{server} was closed")
         opening = self._opening
@@ -118,13 +122,15 @@ class Line:
             try:
                 await connection.open()
             except SourceUnavailable:
-                if self._legacy or settings.transport == "http":
+                self._legacy = False
+                if not connection.died_asked:
                     raise
                 # Some older programs end at a question that they do not know.
                 connection = Connection(settings, legacy=True)
                 await connection.open()
-                self._legacy = True
+            self._legacy = connection.legacy
             self._connection, self._fresh = connection, True
+            self._opened_at = self.clock()
             return connection
         except SourceUnavailable as error:
             self.health.unreachable(self.clock())
@@ -134,10 +140,12 @@ class Line:
         finally:
             self._opening = None
 
-    async def _drop(self, connection: "Connection") -> None:
+    def _drop(self, connection: "Connection") -> None:
         if self._connection is connection:
-            self._connection = None
-            self.health.lost(self.clock())
+            self._connection, now = None, self.clock()
+            if now - self._opened_at > _LASTING_S:
+                self.health.well()
+            self.health.lost(now)
         self._end(connection)
 
     def _end(self, connection: "Connection") -> None:
@@ -145,53 +153,51 @@ class Line:
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
-    async def call(
-        self, definition: Definition, arguments: JsonObject, meta: JsonObject, *, safe: bool
-    ) -> object:
+    async def call(self, definition: Definition, arguments: JsonObject, asking: Asking) -> object:
         """Give the result of a call as it came; see `Caller`.
 
         Raises `UnknownEffect` when nobody knows what became of it, `ToolError` for anything else.
         """
         from loom_ia.adapters.mcp.connection import Lost, Refused
 
+        def told(name: TextName, **params: str) -> ToolError:
+            return ToolError(prompt_text(asking.language, name, **params))
+
         for is_last in (False, True):
             try:
                 connection = await self.connection(force=True)
-                await self._require_same(connection, definition)
-                raw = await connection.call(definition.name, arguments, meta)
+                if not await self._is_the_same(connection, definition):
+                    raise told("server_tool_changed", tool=definition.name)
+                raw = await connection.call(definition.name, arguments, asking.meta)
             except SourceUnavailable as error:
-                raise ToolError(str(error)) from error
+                raise told("server_lost") from error
             except Refused as error:
-                raise ToolError(f"the server answered: {error}") from error
+                raise told("server_error", said=str(error)) from error
             except Lost as error:
-                if is_last or not (safe or error.is_undone):
+                may_repeat = asking.safe or error.is_undone
+                if is_last or not may_repeat:
                     self._note_loss()
-                    raise self._lost(safe or error.is_undone) from error
+                    raise (told("server_lost") if may_repeat else UnknownEffect()) from error
             else:
                 self.health.well()
                 return raw
         raise AssertionError
 
-    async def _require_same(self, connection: "Connection", definition: Definition) -> None:
-        listed = await connection.tools()
+    async def _is_the_same(self, connection: "Connection", definition: Definition) -> bool:
+        """Whether the server still says of a tool what it said when a run was given it."""
+        from loom_ia.adapters.mcp.connection import Lost
+
+        try:
+            listed = await connection.tools()
+        except Lost as error:
+            raise Lost(is_undone=True) from error
         known = listed.definitions.get(definition.name)
-        if known is None or known.digest != definition.digest:
-            raise no_longer(definition)
+        return known is not None and known.digest == definition.digest
 
     def _note_loss(self) -> None:
         connection = self._connection
         if connection is not None and not connection.is_usable:
-            self._connection = None
-            self.health.lost(self.clock())
-            self._end(connection)
-
-    def _lost(self, safe: bool) -> Exception:
-        name = self.settings().name
-        if safe:
-            return ToolError(f"the MCP server {name} was lost twice during the call")
-        return UnknownEffect(
-            f"the MCP server {name} was lost during the call: nobody knows whether it was done"
-        )
+            self._drop(connection)
 
     def enter(self) -> None:
         """Note that a run uses this line."""
@@ -209,6 +215,9 @@ class Line:
 
     def _let_go(self) -> None:
         connection, self._connection, self._idle = self._connection, None, None
+        if self._opening is not None and not self.is_closed:  # nobody waits for it any more
+            self.enter()
+            self.leave()
         if connection is not None:
             self._end(connection)
 

@@ -18,6 +18,7 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import (
     CONNECTION_CLOSED,
     METHOD_NOT_FOUND,
+    REQUEST_TIMEOUT,
     UNSUPPORTED_PROTOCOL_VERSION,
     methods,
 )
@@ -31,8 +32,6 @@ from pydantic import ValidationError
 __all__ = ["CONNECTION_CLOSED", "METHOD_NOT_FOUND", "MCPError", "Session", "make_session"]
 
 _RAW: Final = "loom-ia/raw"
-_PROBE_S: Final = 3.0
-"""How long a server may take to say whether it speaks the newer protocol."""
 _WIRE: Final = frozenset({"tools/list", "tools/call"})
 
 
@@ -99,6 +98,7 @@ class Session(ClientSession):
     """One session. Requests of the server's are refused: elicitation, sampling and roots."""
 
     raw: Raw
+    kept_quiet = False
 
     @property
     def is_modern(self) -> bool:
@@ -108,26 +108,40 @@ class Session(ClientSession):
     async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
         """Leave results to whoever asked: a schema of the server's binds nobody here."""
 
-    async def negotiate(self, *, legacy: bool) -> None:
-        """Agree on a protocol: the newer one when the server speaks it, unless `legacy`."""
+    async def negotiate(self, patience: float, *, legacy: bool) -> None:
+        """Agree on a protocol: the newer one when the server speaks it, unless `legacy`.
+
+        A server has `patience` seconds to say that it does; `kept_quiet` tells that none was said.
+        """
         if not legacy:
-            await self._discover()
+            await self._discover(patience)
         if self.protocol_version is None:
-            await self.initialize()
+            try:
+                await self.initialize()
+            except MCPError as error:
+                if error.code != UNSUPPORTED_PROTOCOL_VERSION or legacy:
+                    raise
+                await self._discover(patience)  # it began to speak the newer one in the meantime
+                if self.protocol_version is None:
+                    raise
         self.raw.version = self.protocol_version or ""
 
-    async def _discover(self) -> None:
+    async def _discover(self, patience: float) -> None:
         version = LATEST_MODERN_VERSION
         for _ in range(2):
             try:
-                async with asyncio.timeout(_PROBE_S):
+                async with asyncio.timeout(patience):
                     raw = await self.send_discover(version)
                 result = types.DiscoverResult.model_validate(raw)
-            except (TimeoutError, ValidationError):
+            except TimeoutError:
+                self.kept_quiet = True
+                return
+            except ValidationError:
                 return
             except MCPError as error:
                 if error.code == CONNECTION_CLOSED:
                     raise
+                self.kept_quiet |= error.code == REQUEST_TIMEOUT
                 offered = _supported(error)
                 mutual = [known for known in MODERN_PROTOCOL_VERSIONS if known in offered]
                 if error.code != UNSUPPORTED_PROTOCOL_VERSION or not mutual:

@@ -20,7 +20,14 @@ from typing import Any, Final, TypeVar, cast
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+from mcp_types import (
+    INTERNAL_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 
 from loom_ia.adapters.mcp.bounds import MESSAGE_BYTES, STDERR_CHARS, STDERR_LINES
 from loom_ia.core.json import MAX_DEPTH, storable_text
@@ -32,6 +39,8 @@ T = TypeVar("T")
 _CHUNK: Final = 64 * 1024
 _GRACE_S: Final = 1.0
 """How long the program may take to leave by itself, once its input is closed, and once told to."""
+_QUESTIONS: Final = 100
+"""How many questions of the program's may wait: one that does not listen asks no more."""
 _ENDS: Final = 4_096
 """What is kept of both ends of a message that is too large, to find out whose answer it is."""
 _KILL: Final[signal.Signals] = getattr(signal, "SIGKILL", signal.SIGTERM)
@@ -91,6 +100,26 @@ class Errors:
         _log.debug("[%s] %s", self.name, shown)
 
 
+@dataclass(slots=True)
+class _Asked:
+    """How many questions of the program's wait for their answer to be written."""
+
+    waiting: int = 0
+
+    def takes(self, message: SessionMessage) -> bool:
+        """Count a message in; a question too many is not listened to."""
+        if isinstance(message.message, JSONRPCRequest):
+            if self.waiting >= _QUESTIONS:
+                return False
+            self.waiting += 1
+        return True
+
+    def answered(self, message: SessionMessage) -> None:
+        """Count an answer out."""
+        if isinstance(message.message, JSONRPCResponse | JSONRPCError):
+            self.waiting -= 1
+
+
 @contextlib.asynccontextmanager
 async def program_streams(
     program: Program, errors: Errors, gone: Callable[[], None]
@@ -118,9 +147,12 @@ async def program_streams(
     )
     received, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write_stream, to_send = anyio.create_memory_object_stream[SessionMessage](0)
+    asked = _Asked()
     tasks = (
-        asyncio.ensure_future(_reading(_piped(process.stdout), received, gone, program.name)),
-        asyncio.ensure_future(_writing(_piped(process.stdin), to_send)),
+        asyncio.ensure_future(
+            _reading(_piped(process.stdout), received, asked, gone, program.name)
+        ),
+        asyncio.ensure_future(_writing(_piped(process.stdin), to_send, asked)),
         asyncio.ensure_future(errors.read(_piped(process.stderr))),
     )
     try:
@@ -146,12 +178,13 @@ def _environment(given: Mapping[str, str]) -> dict[str, str]:
 async def _reading(
     stdout: asyncio.StreamReader,
     received: MemoryObjectSendStream[SessionMessage | Exception],
+    asked: _Asked,
     gone: Callable[[], None],
     name: str,
 ) -> None:
     try:
         async for line in _lines(stdout):
-            if message := _message(line, name):
+            if (message := _message(line, name)) and asked.takes(message):
                 await received.send(message)
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
         pass
@@ -219,13 +252,16 @@ def _failed(line: bytes, reason: str) -> SessionMessage | None:
 
 
 async def _writing(
-    stdin: asyncio.StreamWriter, to_send: MemoryObjectReceiveStream[SessionMessage]
+    stdin: asyncio.StreamWriter,
+    to_send: MemoryObjectReceiveStream[SessionMessage],
+    asked: _Asked,
 ) -> None:
     try:
         async for sent in to_send:
             line = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
             stdin.write(line.encode("utf-8", "replace") + b"\n")
             await stdin.drain()
+            asked.answered(sent)
     except (anyio.ClosedResourceError, OSError):
         pass
     finally:

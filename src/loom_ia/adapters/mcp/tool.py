@@ -6,22 +6,29 @@ from typing import Final, Protocol
 from loom_ia.adapters.mcp.convert import to_output
 from loom_ia.adapters.mcp.definitions import Definition
 from loom_ia.adapters.mcp.schemas import Schemas
-from loom_ia.core.errors import ToolError
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.tooling import ToolSpec
 from loom_ia.core.ports.tools import ToolContext
+from loom_ia.core.prompts import Language
 
 KEY: Final = "loom-ia/idempotency_key"
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How something is asked: one that is `safe` and got lost may be asked once more."""
+
+    meta: JsonObject
+    safe: bool
+    language: Language
 
 
 class Caller(Protocol):
     """Who reaches the server."""
 
-    async def call(
-        self, definition: Definition, arguments: JsonObject, meta: JsonObject, *, safe: bool
-    ) -> object:
-        """Give the result of a call as it came, once more when it is `safe` and got lost."""
+    async def call(self, definition: Definition, arguments: JsonObject, asking: Asking) -> object:
+        """Give the result of a call as it came; see the port `Tool` for what is raised."""
         ...
 
 
@@ -41,14 +48,7 @@ class McpTool:
     async def call(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
         """Call the tool; raises as the port says."""
         meta: JsonObject = {KEY: context.idempotency_key} if context.idempotency_key else {}
-        safe = context.may_act_again  # by what holds for it here, not by what its server hints at
-        raw = await self.caller.call(self.definition, arguments, meta, safe=safe)
-        return to_output(raw)
-
-
-def no_longer(definition: Definition) -> ToolError:
-    """Say that the server now defines a tool in another way than when the run was given it."""
-    return ToolError(
-        f"{definition.name} changed since it was accepted, and was not called: a human must accept "
-        "it first"
-    )
+        # By what holds for it here, not by what its server hints at.
+        asking = Asking(meta, context.may_act_again, context.language)
+        raw = await self.caller.call(self.definition, arguments, asking)
+        return to_output(raw, context.language)
