@@ -75,7 +75,7 @@ class Server(Section):
 class RateLimit(Section):
     """How often a key may be used, over a sliding minute, in each process."""
 
-    per_minute: int = Field(gt=0, description="Requests in any sixty seconds.")
+    per_minute: int = Field(gt=0, le=100_000, description="Requests in any sixty seconds.")
 
 
 class ApiKeySpec(Section):

@@ -80,7 +80,7 @@ def test_any_id_is_text_once_it_is_pasted(loom: Desk, name: str) -> None:
         (("",), "cannot be the id of a key"),
         (("a", "--agent", "inconnu"), "there is no agent 'inconnu'; agents: un, deux"),
         (("a", "--tenant", "dupont"), "only default is served in this version"),
-        (("a", "--rate-limit", "0"), "--rate-limit is at least 1, not 0"),
+        (("a", "--rate-limit", "0"), "--rate-limit is between 1 and 100000, not 0"),
         (("a", "--expires", "demain"), "not demain"),
         (("a", "--expires", "0d"), "is over already"),
         (("a", "--expires", "2020-01-01"), "is over already"),

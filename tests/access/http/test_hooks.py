@@ -206,3 +206,18 @@ async def test_a_secret_that_is_gone_signs_nothing(
     signature = "sha256=" + hmac.new(b"", body, hashlib.sha256).hexdigest()
     headers = {"X_GitHub_Delivery": "d", "X_Hub_Signature_256": signature}
     assert (await _post(free, "signe", body, **headers)).status_code == 401
+
+
+async def test_the_bound_of_the_server_holds_for_webhooks(tmp_path: Path) -> None:
+    """`server.http.max_body_bytes` is for them, too, whether or not the length is told."""
+    made = config(tmp_path, max_body_bytes=100).model_copy(update={"triggers": TRIGGERS[2:]})
+    async with door(made) as opened:
+        assert (await _post(opened, "cache", b'"' + b"x" * 200 + b'"')).status_code == 413
+
+        async def pieces() -> AsyncIterator[bytes]:
+            for _ in range(20):
+                yield b"          "
+
+        headers = {"Content-Type": "application/json"}
+        answer = await opened.ask("POST", "/hooks/cache", content=pieces(), headers=headers)
+        assert answer.status_code == 413, answer.text

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _UNITS: Final = {"d": "days", "j": "days", "h": "hours", "m": "minutes"}
 _SPAN: Final = re.compile(r"([0-9]{1,9})([djhm])")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MOST_A_MINUTE: Final = 100_000
 _DEFAULT_SCOPES: Final = ("run", "read")
 
 
@@ -101,8 +102,12 @@ def _spec(args: argparse.Namespace, digest: str, now: datetime) -> "ApiKeySpec":
             "there is no client {tenant}: only default is served in this version",
             tenant=args.tenant,
         )
-    if args.rate_limit is not None and args.rate_limit < 1:
-        raise CallerError("--rate-limit is at least 1, not {limit}", limit=args.rate_limit)
+    if args.rate_limit is not None and not 1 <= args.rate_limit <= _MOST_A_MINUTE:
+        raise CallerError(
+            "--rate-limit is between 1 and {most}, not {limit}",
+            most=_MOST_A_MINUTE,
+            limit=args.rate_limit,
+        )
     limit = RateLimit(per_minute=args.rate_limit) if args.rate_limit is not None else None
     try:
         return ApiKeySpec(
