@@ -69,6 +69,8 @@ _SPENT: Final[dict[str, Any]] = {"calls": 2, "usage": _USAGE, "cost_usd": 0.0010
 ANSWERS: Final = MappingProxyType[str, Any](
     {
         "listAgents": [{"name": "devis", "description": "Chiffre un devis."}],
+        "alive": {"status": "ok"},
+        "ready": {"status": "ready"},
         "listGraphs": [{"name": "visite"}],
         "runAgent": _RESULT,
         "runGraph": {**_RESULT, "agent": "visite", "text": "", "data": {"jour": "jeudi"}},
