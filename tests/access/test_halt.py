@@ -98,7 +98,7 @@ async def test_whoever_waits_may_have_his_answer(file: Path) -> None:
     """A run that somebody waits for goes on for half of the time, and may end."""
     slow = Slow()
     async with opened(file, slow) as loom:
-        asked = asyncio.create_task(loom.run("facteur", "Va"))
+        asked = asyncio.create_task(loom.see_through(loom.run("facteur", "Va")))
         await slow.begun.wait()
         halting = asyncio.create_task(loom.halt(within=20))
         slow.go.set()

@@ -499,7 +499,7 @@ class Loom:
         """Do `work` to its end, also when whoever waits for it goes away before."""
         job = asyncio.create_task(work)
         job.add_done_callback(lambda job: job.cancelled() or job.exception())  # nobody may look
-        self._instance.start_job(job)
+        self._instance.start_job(job, awaited=True)
         return await asyncio.shield(job)
 
     async def drain(self) -> None:

@@ -82,12 +82,14 @@ class Instance:
     driven: dict[RunId, Driven] = field(default_factory=dict[RunId, Driven])
     strays: Strays = field(default_factory=Strays)
     jobs: set["asyncio.Task[object]"] = field(default_factory=set["asyncio.Task[object]"])
+    awaited: set["asyncio.Task[object]"] = field(default_factory=set["asyncio.Task[object]"])
     observers: list[Follower] = field(default_factory=list[Follower])
     halting: asyncio.Event = field(default_factory=asyncio.Event)
     _logs: OrderedDict[tuple[TenantId, SessionId], SessionLog] = field(
         default_factory=OrderedDict[tuple[TenantId, SessionId], SessionLog]
     )
     _homes: dict[RunId, SessionId] = field(default_factory=dict[RunId, SessionId])
+    _leaves_at: float | None = None
     _closed: bool = False
     _lock: HeldLock | None = None
     _pilot: Pilot | None = None
@@ -228,7 +230,8 @@ class Instance:
         if run_id in self.driven:
             raise RunExists("run {run_id} is being driven here already", run_id=run_id)
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        awaited = asyncio.current_task() not in self.jobs
+        task = asyncio.current_task()
+        awaited = task not in self.jobs or task in self.awaited
         seat = self.driven[run_id] = Driven(log, Interrupt(), ended, awaited)
         if self.halting.is_set() and not awaited:
             seat.stop()
@@ -240,10 +243,13 @@ class Instance:
         if not seat.ended.done():
             seat.ended.set_result(None)
 
-    def start_job(self, job: "asyncio.Task[object]") -> None:
-        """Hold on to a background task until it ends."""
+    def start_job(self, job: "asyncio.Task[object]", *, awaited: bool = False) -> None:
+        """Hold on to a background task until it ends; `awaited` when somebody waits for it."""
         self.jobs.add(job)
         job.add_done_callback(self.jobs.discard)
+        if awaited:
+            self.awaited.add(job)
+            job.add_done_callback(self.awaited.discard)
 
     async def drain(self) -> None:
         """Wait for every background task, those that they start included."""
@@ -274,12 +280,14 @@ class Instance:
 
         Runs that nobody waits for stop after the effect under way, so that its end is written and
         another driver goes on from there at once. The others may end by themselves for half of the
-        time, then stop likewise. What is still under way at the end is cut.
+        time, then stop likewise. What is still under way near the end is cut, and `close` waits
+        for nothing beyond it.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
+        self._leaves_at = began + within
         self.halting.set()
-        for part, least in ((0.0, "background"), (0.5, "all"), (1.0, "cut")):
+        for part, least in ((0.0, "background"), (0.5, "all"), (0.9, "cut")):
             wait = began + within * part - loop.time()
             if self.driven and wait > 0:
                 await asyncio.wait([seat.ended for seat in self.driven.values()], timeout=wait)
@@ -290,17 +298,24 @@ class Instance:
     async def close(self) -> None:
         """Wait for what is under way, at most `shutdown_timeout` seconds, then let go of all."""
         if self.jobs:
-            _, late = await asyncio.wait(set(self.jobs), timeout=self.shutdown_timeout)
+            _, late = await asyncio.wait(set(self.jobs), timeout=self._patience)
             for job in late:
                 job.cancel()
             await asyncio.gather(*late, return_exceptions=True)
-        await self.strays.join(self.shutdown_timeout)
+        await self.strays.join(self._patience)
         self._closed = True
         if self._heart is not None:
             await self._heart.stop()
         await self.journal.close()
         if self._lock is not None:
             self._lock.release()
+
+    @property
+    def _patience(self) -> float:
+        """Seconds for which what is under way is waited for."""
+        if self._leaves_at is None:
+            return self.shutdown_timeout
+        return max(self._leaves_at - asyncio.get_running_loop().time(), 0.1)
 
     def _shrink(self) -> None:
         excess = len(self._logs) - _KEPT_LOGS

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-_LAST_PART: Final = 0.1
-"""The part of `shutdown_timeout` that is kept to say what was cut, and to let go."""
 
 _log = logging.getLogger("loom_ia.access.http")
 
@@ -80,7 +78,7 @@ class Server(uvicorn.Server):
         """End streams, hand runs back, and wait for what somebody waits for."""
         self._asked()
         self._app.state.stopping.set()
-        halting = asyncio.create_task(self._loom.halt(within=self._patience * (1 - _LAST_PART)))
+        halting = asyncio.create_task(self._loom.halt(within=self._patience))
         await super().shutdown(sockets)
         await halting
         if self._watching is not None:
