@@ -270,6 +270,20 @@ async def test_a_harmless_call_goes_through_a_gateway(stack: AsyncExitStack) -> 
         assert output.text == "done"
 
 
+async def test_a_server_that_does_not_let_us_go(stack: AsyncExitStack) -> None:
+    """Closing waits for no answer."""
+
+    def silent(message: dict[str, Any], headers: dict[str, str]) -> bytes | None:
+        return good(message, headers) if message else b""
+
+    async with wire(silent) as (port, heard):
+        one = source(f"http://127.0.0.1:{port}/mcp")
+        await one.open(context())
+        async with asyncio.timeout(8):
+            await one.aclose()
+    assert any(request[":"].startswith("DELETE") for request in heard)
+
+
 async def test_our_headers_do_not_follow_a_redirection(stack: AsyncExitStack) -> None:
     """Whoever sends us elsewhere does not learn our key there."""
     async with wire(good) as (other, heard):

@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+import os
+import signal
 from contextlib import AsyncExitStack
 
 import pytest
@@ -144,6 +146,20 @@ def test_a_loss_is_made_good_at_once_and_then_less_and_less() -> None:
     assert health.wait(0.0) == 30.0
     health.well()
     assert health.wait(0.0) == 0.0
+
+
+async def test_a_connection_that_lasted_says_nothing_bad(hand: Hand, stack: AsyncExitStack) -> None:
+    """Programs that end from time to time are started again, however often."""
+    watch = Watch()
+    source = kept(stack, hand.source(clock=watch))
+    for attempt in range(8):
+        opened = await source.open(context())
+        assert names(opened) == ["echo"]
+        await opened.close()
+        os.kill(hand.pids[-1], signal.SIGKILL)
+        await until(lambda at=attempt: not is_alive(hand.pids[at]))
+        watch.seconds += 61
+    assert len(hand.pids) == 8
 
 
 async def test_servers_are_closed_in_any_order(hand: Hand, stack: AsyncExitStack) -> None:

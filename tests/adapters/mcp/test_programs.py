@@ -177,6 +177,29 @@ async def test_a_question_of_the_server_is_refused(hand: Hand, stack: AsyncExitS
     assert '"error"' in output.text
 
 
+async def test_a_server_that_asks_and_does_not_listen(hand: Hand, stack: AsyncExitStack) -> None:
+    """Its questions do not pile up in our memory: those too many are not heard."""
+    opened = await kept(stack, hand.source()).open(context())
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    output = await tool(opened, "echo").call({"do": "nags"}, called())
+    assert output.text == "nags done"
+    assert (await tool(opened, "echo").call({"do": "x"}, called())).text == "x done"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 40 * 1024
+
+
+async def test_an_older_program_that_says_nothing(hand: Hand, stack: AsyncExitStack) -> None:
+    """One that ignores a question that it does not know is waited for once."""
+    hand.mark("quiet")
+    source = kept(stack, hand.source(connect_timeout=3, idle_timeout=0.05))
+    opened = await source.open(context())
+    assert names(opened) == ["echo"]
+    await opened.close()
+    await until(lambda: not is_alive(hand.pids[0]))
+    async with asyncio.timeout(1.5):
+        await source.open(context(run="r2"))
+    assert len(hand.pids) == 2
+
+
 async def test_a_late_answer_is_dropped(hand: Hand, stack: AsyncExitStack) -> None:
     """A call that is given up is told to the server; its answer goes nowhere."""
     opened = await kept(stack, hand.source()).open(context())

@@ -28,6 +28,7 @@ LOCK = threading.Lock()
 
 
 ASKED: "queue.Queue[dict[str, Any]]" = queue.Queue()
+DEAF = threading.Event()
 Message = dict[str, Any]
 
 
@@ -119,6 +120,15 @@ def asks(message: Message) -> None:
     answer(message, result=text(json.dumps(ASKED.get(timeout=20))))
 
 
+def nags(message: Message) -> None:
+    """Ask 50 000 questions without reading an answer, then answer."""
+    DEAF.set()
+    for number in range(50_000):
+        write(f'{{"jsonrpc": "2.0", "id": {number}, "method": "ping"}}')
+    DEAF.clear()
+    answer(message, result=text("nags done"))
+
+
 def refused(message: Message) -> None:
     """Answer by an error."""
     answer(message, error={"code": -32602, "message": "no such thing"})
@@ -151,6 +161,7 @@ DOES: dict[str, Callable[[Message], None]] = {
     "structured": given({**text('{"sum": 4}'), "structuredContent": {"sum": 4}}),
     "failed": given({**text("it cannot be done"), "isError": True}),
     "asks": asks,
+    "nags": nags,
     "refused": refused,
 }
 
@@ -221,10 +232,14 @@ def main() -> None:
     """Serve until our input ends."""
     start()
     for line in sys.stdin:
+        while DEAF.is_set():
+            time.sleep(0.01)
         message = json.loads(line)
         method = message.get("method")
         if method == "server/discover" and (FOLDER / "fragile").exists():
             sys.exit(4)
+        if method == "server/discover" and (FOLDER / "quiet").exists():
+            continue
         if method in ANSWERS:
             ANSWERS[method](message)
         elif "id" in message:
