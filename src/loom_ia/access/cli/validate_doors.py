@@ -1,4 +1,4 @@
-"""What `loom validate` shows of who may come in: keys, MCP over HTTP, and triggers."""
+"""What `loom validate` shows of who may come in: keys, MCP over HTTP, triggers, and notices."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from loom_ia.access.cli.desk import Desk
-    from loom_ia.config.server import ApiKeySpec, TriggerSpec
+    from loom_ia.config.server import ApiKeySpec, NoticeTarget, TriggerSpec
     from loom_ia.core.errors import Problem
 
 
@@ -24,6 +24,10 @@ def rows_of_doors(desk: "Desk") -> "Iterator[tuple[str, str]]":
         yield _("MCP HTTP"), f"{config.server.http.base_path}/mcp"
     if triggers := config.triggers:
         yield _("Triggers"), ", ".join(map(_trigger, triggers))
+    if targets := config.notices.targets:
+        yield _("Notices"), ", ".join(map(_target, targets))
+    if config.notices.public_url is not None:
+        yield _("Links"), f"{config.notices.public_url.rstrip('/')}/decide/…"
 
 
 def warnings_of_doors(desk: "Desk") -> "tuple[Problem, ...]":
@@ -56,3 +60,14 @@ def _trigger(trigger: "TriggerSpec") -> str:
     if trigger.secret_env is not None:
         notes.append(_("signed"))
     return f"{said} ({', '.join(notes)})" if notes else said
+
+
+def _target(target: "NoticeTarget") -> str:
+    from urllib.parse import urlsplit
+
+    # The path of a webhook is often its secret.
+    where = target.command[0] if target.url is None else urlsplit(target.url).netloc
+    said = f"{target.name} → {where}"
+    return (
+        f"{said} ({_('for {agents}', agents=', '.join(target.agents))})" if target.agents else said
+    )
