@@ -59,7 +59,7 @@ def by_mcp(mode: str) -> Callable[[Project], Awaitable[str]]:
         server = StdioServerParameters(
             command=str(LOOM), args=["--config", str(project.file), "mcp"], cwd=project.folder
         )
-        async with Client(server, mode=mode) as client:  # pyright: ignore[reportArgumentType] -- one of its words
+        async with Client(server, mode=mode) as client:
             answer = await client.call_tool("devis", {"message": ASKED})
             assert answer.structured_content is not None
             return answer.structured_content["run_id"]
