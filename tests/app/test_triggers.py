@@ -75,7 +75,8 @@ async def test_h5_a_delivery_is_taken_once() -> None:
     """The same id gives the same run again, whatever is posted with it; another id another run."""
     async with Loom(_config()) as loom:
         first = await loom.trigger("devis-signe", DOCUMENT, delivery_id="d1")
-        for again in (DOCUMENT, {"devis": {"numero": "D-99"}}, {}, None, {"devis": 1}):
+        refused = {"devis": {"numero": "../x"}}  # if it were the first
+        for again in (DOCUMENT, {"devis": {"numero": "D-99"}}, {}, None, refused, float("nan")):
             repeated = await loom.trigger("devis-signe", again, delivery_id=" d1 ")
             assert repeated.repeated
             assert (repeated.run_id, repeated.session_id) == (first.run_id, first.session_id)

@@ -85,6 +85,16 @@ def test_what_is_no_key_is_refused(presented: str | None) -> None:
     assert not presented or presented not in str(refusal.value)
 
 
+def test_a_text_without_end_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is too long for a key is refused before its digest is worked out."""
+    ring = _ring(ApiKey("a", new_key()[1], frozenset({"run"})))
+    monkeypatch.setattr(keys, "digest_of", None)
+    with pytest.raises(KeyRefused):
+        ring.visitor("x" * (LONGEST + 1))
+    with pytest.raises(TypeError):
+        ring.visitor("x" * LONGEST)
+
+
 def test_a_digest_is_no_key() -> None:
     """Who reads the configuration cannot come in with what it holds."""
     _, digest = new_key()

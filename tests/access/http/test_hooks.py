@@ -97,6 +97,8 @@ async def test_a_trigger_without_a_secret_asks_for_the_scope_run(hooked: Door) -
         assert answer.headers["www-authenticate"] == "Bearer"
     for other in ("read", "read_content", "approve", "admin", "only-a"):
         assert (await _post(hooked, "cle", secret=other, X_Delivery_Id="d")).status_code == 403
+        unread = await _post(hooked, "cle", b"texte", other, Content_Type="text/plain")
+        assert unread.status_code == 403  # before anything of the body is looked at
     assert (await _post(hooked, "inconnu", secret="run")).status_code == 404
     assert (await hooked.get("/runs", "read"))["runs"] == []
 

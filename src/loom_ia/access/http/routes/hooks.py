@@ -16,7 +16,7 @@ from loom_ia.access.http.replies import located, said
 from loom_ia.access.portal import Portal
 from loom_ia.app.triggers import Triggered
 from loom_ia.config.server import TriggerSpec
-from loom_ia.core.errors import DeliveryMissing, Forbidden, SignatureRefused
+from loom_ia.core.errors import DeliveryMissing, SignatureRefused
 from loom_ia.tenancy.visitor import Visitor
 
 MOST_BYTES: Final = 26_214_400
@@ -57,7 +57,7 @@ async def call_trigger(name: str, request: Request) -> Response:
         data = await _read(request)
         visit = _signed(keeper, spec, data, request)
     else:
-        visit = _keyed(keeper, request)
+        visit = keeper.portal(request)
         visit.may_trigger(name)
         data = await _read(request)
     delivery = _delivery(spec, request)
@@ -65,14 +65,6 @@ async def call_trigger(name: str, request: Request) -> Response:
     done = await visit.trigger(name, payload, delivery_id=delivery)
     status = 200 if done.repeated else 202
     return said(done, status, located(request, done.run_id))
-
-
-def _keyed(keeper: Doorkeeper, request: Request) -> Portal:
-    if keeper.keys is None and "origin" in request.headers:
-        raise Forbidden(
-            "a page in a browser cannot call a trigger while no key is declared: any site could"
-        )
-    return keeper.portal(request)
 
 
 def _signed(keeper: Doorkeeper, spec: TriggerSpec, data: bytes, request: Request) -> Portal:
