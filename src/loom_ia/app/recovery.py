@@ -186,7 +186,8 @@ async def _take_up(
         try:
             log, run = await instance.find(run_id, home)
             if is_held(run, log.state.runs, now := instance.clock.now()):
-                if run.lease is None or not run.lease.is_live(now):  # its driver is gone
+                with contextlib.suppress(ClaimConflict):  # a driver that lives tells by itself
+                    instance.pilot.may_take(run, now)
                     notices.tell(instance, log, run, patient=patient)
                 return "waiting"
             run = await resume(instance, run_id, session_id=home, by="recover")
