@@ -36,9 +36,9 @@ def check_triggers(project: Project) -> Iterator[Problem]:
             yield from _of_template(here, ("session",), trigger.session)
 
 
-def _of_template(source: Source, path: KeyPath, text: str) -> Iterator[Problem]:
+def _of_template(source: Source, path: KeyPath, written: str) -> Iterator[Problem]:
     try:
-        parsed = Template.parse(text)
+        parsed = Template.parse(written)
     except ConfigError as error:
         for fault in error.problems:
             place = source.text_line(path, fault.line or 1)
@@ -46,12 +46,10 @@ def _of_template(source: Source, path: KeyPath, text: str) -> Iterator[Problem]:
         return
     for variable in parsed.variables:
         root, *below = variable.path
+        params: dict[str, object] = {"variable": variable.name}
+        file, line, text = source.file, source.text_line(path, variable.line), source.text(path)
         if root not in TRIGGER_NAMES:
-            known = ", ".join(TRIGGER_NAMES)
-            template, params = _UNKNOWN, {"variable": variable.name, "names": known}
+            params["names"] = ", ".join(TRIGGER_NAMES)
+            yield Problem(file, line, text, _UNKNOWN, params)
         elif below and root != "payload":
-            template, params = _TEXT, {"name": root, "variable": variable.name}
-        else:
-            continue
-        place = source.text_line(path, variable.line)
-        yield Problem(source.file, place, source.text(path), template, {**params})
+            yield Problem(file, line, text, _TEXT, {**params, "name": root})
