@@ -8,6 +8,7 @@ import pytest
 
 from loom_ia.access import Loom
 from loom_ia.core.errors import HandedBack
+from loom_ia.graph import END, Graph, append
 from loom_ia.tools import tool
 
 YAML = """\
@@ -132,3 +133,111 @@ async def test_nothing_is_begun_after_a_halt(file: Path) -> None:
         await loom.drain()
         assert "tool.called" not in await types(loom, run_id)
         assert (await loom.state(run_id)).is_open
+
+
+class Branches:
+    """A graph whose two branches wait to be let go, each for itself."""
+
+    def __init__(self) -> None:
+        self.gates = {"a": asyncio.Event(), "b": asyncio.Event()}
+        self.begun = {"a": asyncio.Event(), "b": asyncio.Event()}
+        self.done: list[str] = []
+
+    def graph(self) -> Graph[Any]:
+        """Give the graph."""
+        made: Graph[Any] = Graph("deux", "ouvrir", merge={"fait": append})
+
+        def branch(name: str) -> Any:
+            async def step(state: dict[str, Any]) -> dict[str, Any]:
+                self.begun[name].set()
+                await self.gates[name].wait()
+                self.done.append(name)
+                return {"fait": [name]}
+
+            return step
+
+        made.add_step("ouvrir", lambda state: None, then=["a", "b"])
+        made.add_step("a", branch("a"), then="fin")
+        made.add_step("b", branch("b"), then="fin")
+        made.add_step("fin", lambda state: self.done.append("fin"), then=END, join="all")
+        return made
+
+    def opened(self, file: Path) -> Loom:
+        """Give a process's share, with the graph."""
+        loom = opened(file, Slow())
+        loom.register("deux", self.graph())
+        return loom
+
+
+async def test_branches_under_way_end_before_a_graph_is_handed_back(file: Path) -> None:
+    """Both steps that run are seen to their end, and only what follows them is done elsewhere."""
+    first, second = Branches(), Branches()
+    async with first.opened(file) as loom:
+        asked = asyncio.create_task(loom.run_graph("deux", run_id="g1"))
+        await first.begun["a"].wait()
+        await first.begun["b"].wait()
+        for seat in loom._instance.driven.values():
+            seat.stop()
+        first.gates["a"].set()
+        first.gates["b"].set()
+        with pytest.raises(HandedBack):
+            await asked
+        assert sorted(first.done) == ["a", "b"]
+    async with second.opened(file) as other:
+        assert [result.status for result in await other.recover()] == ["completed"]
+        assert second.done == ["fin"]
+
+
+async def test_branches_that_do_not_end_are_cut(file: Path) -> None:
+    """A branch that ends is kept, one that does not is run again by whoever goes on."""
+    first, second = Branches(), Branches()
+    async with first.opened(file) as loom:
+        asked = asyncio.create_task(loom.run_graph("deux", run_id="g1"))
+        await first.begun["a"].wait()
+        await first.begun["b"].wait()
+        first.gates["a"].set()
+        await loom.halt(within=0.3)
+        with pytest.raises(HandedBack):
+            await asked
+        assert first.done == ["a"]
+    second.gates["b"].set()
+    async with second.opened(file) as other:
+        assert [result.status for result in await other.recover()] == ["completed"]
+        assert second.done == ["b", "fin"]
+
+
+def with_chief(file: Path) -> None:
+    """Add an agent that calls the other one."""
+    chief = """  - name: chef
+    main: {model: CHEF, system: Aide.}
+    subagents: [{agent: facteur, description: Porte.}]
+"""
+    model = """  - id: CHEF
+    sdk: fake
+    model: f
+    params:
+      script:
+        - tool_calls: [{name: facteur, arguments: {message: Va}}]
+        - text: Porté.
+agents:
+"""
+    file.write_text(file.read_text().replace("agents:\n", model) + chief)
+
+
+async def test_what_a_call_opened_is_handed_back_with_it(file: Path) -> None:
+    """A run below stops after its effect, and its caller with it; another one ends both."""
+    with_chief(file)
+    first, second = Slow(), Slow()
+    second.go.set()
+    async with opened(file, first) as loom:
+        run_id = await loom.submit("chef", "Va")
+        await first.begun.wait()
+        halting = asyncio.create_task(loom.halt(within=20))
+        await asyncio.sleep(0)
+        first.go.set()
+        await halting
+        assert first.done == ["un"]
+    async with opened(file, second) as other:
+        assert [result.status for result in await other.recover()] == ["completed"]
+        assert (await other.result(run_id)).text == "Porté."
+        assert second.done == ["deux"]

@@ -124,3 +124,25 @@ async def test_journals_on_disk_offer_locks_beside_them(
     assert (await one.sessions("acme")).sessions == ()
     await one.close()
     await two.close()
+
+
+def test_words_reach_the_other_processes_once(tmp_path: Path) -> None:
+    """Nothing of before the first question, then each word once, however long the file became."""
+    one, two = FileDriverLocks(tmp_path), FileDriverLocks(tmp_path)
+    one.leave_word("before")
+    assert list(two.words()) == []
+    one.leave_word("first")
+    one.leave_word("second")
+    assert list(two.words()) == ["first", "second"]
+    assert list(two.words()) == []
+    one.leave_word("x" * 70_000)
+    assert len(two.words()) == 1
+    one.leave_word("anew")
+    assert list(two.words()) == ["anew"]
+
+
+def test_words_are_lost_where_there_is_no_room(tmp_path: Path) -> None:
+    """A folder that is not there costs nobody anything."""
+    locks = FileDriverLocks(tmp_path / "nowhere")
+    locks.leave_word("lost")
+    assert list(locks.words()) == []

@@ -57,7 +57,7 @@ class Server(uvicorn.Server):
                 ws="none",
                 server_header=False,
                 proxy_headers=bool(proxy),
-                timeout_graceful_shutdown=max(1, round(self._patience + 1)),
+                timeout_graceful_shutdown=max(1, int(self._patience)),
                 **settings,
             )
         )
@@ -71,7 +71,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer; what was left by others is taken up beside the first answers."""
         await super().startup(sockets)
-        self._watching = asyncio.create_task(self._loom.watch())
+        self._watching = asyncio.create_task(self._watch())
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -83,8 +83,18 @@ class Server(uvicorn.Server):
         await halting
         if self._watching is not None:
             self._watching.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watching
+            await asyncio.gather(self._watching, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        """Take up what others leave, whatever goes wrong once."""
+        while True:
+            try:
+                await self._loom.watch()
+            except Exception as error:  # noqa: BLE001 -- the next look may go well
+                _log.warning("recovery stopped, and begins again: %s", type(error).__name__)
+                await asyncio.sleep(self._loom.config.execution.lease / 2)
+            else:
+                return
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
