@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -194,12 +195,32 @@ async def test_two_processes_that_recover_at_once_note_it_once() -> None:
     quiet = office.world.instance(office.program)
     await run(quiet)
     boxes = Box(), Box()
+    for box in boxes:
+        box.gate = asyncio.Event()
     processes = [office.process(f"worker-{n}", box) for n, box in enumerate(boxes, 2)]
     await asyncio.gather(*(recover(process) for process in processes))
+    for box in boxes:  # both send before either has noted it
+        await box.reached.wait()
+    for box in boxes:
+        assert box.gate is not None
+        box.gate.set()
     await asyncio.gather(*(process.drain() for process in processes))
     assert len({delivery for box in boxes for delivery in box.ids}) == 1
     assert len(await office.notified()) == 1
     assert (await office.world.types("session-1")).count("approval.requested") == 1
+
+
+async def test_a_process_sends_a_notice_in_one_place_at_a_time() -> None:
+    """What is under way is not begun again by who looks for what is owed."""
+    box = Box()
+    box.gate = asyncio.Event()
+    office = Office(box)
+    await run(office.instance)
+    await box.reached.wait()
+    await recover(office.instance)
+    box.gate.set()
+    await office.instance.drain()
+    assert len(box.ids) == len(await office.notified()) == 1
 
 
 async def test_a_watcher_leaves_a_fresh_request_to_its_own_process() -> None:
@@ -292,6 +313,26 @@ async def test_a_link_is_about_one_request_only() -> None:
     _, state = await office.instance.find("run-1")
     assert [call.awaits_answer for call in state.table] == [False, True]
     await decide(office.instance, tokens["c0.1"], granted=False, reason="no")
+
+
+async def test_a_link_that_showed_something_else_is_refused() -> None:
+    """What waits must be what its notice showed, byte for byte."""
+    office = await opened(Box())
+    links = Links((SECRET,))
+    claim = links.read(office.token, office.world.clock.now())
+    with pytest.raises(LinkRefused, match="no longer what the notice"):
+        await decide(office.instance, links.token(replace(claim, shown="0" * 16)), granted=True)
+    assert office.tool.runs == []
+
+
+async def test_a_signature_is_of_one_link_only() -> None:
+    """The signature of a link makes no other text a link."""
+    office = await opened(Box())
+    links = Links((SECRET,))
+    claim = links.read(office.token, office.world.clock.now())
+    other = links.token(replace(claim, target="ana")).partition(".")[0]
+    with pytest.raises(LinkRefused, match="not one of ours"):
+        links.read(f"{other}.{office.token.partition('.')[2]}", office.world.clock.now())
 
 
 def _forged(token: str) -> list[str]:
