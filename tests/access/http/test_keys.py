@@ -198,3 +198,20 @@ async def test_content_is_shown_once_to_who_asked_and_hidden_after(keyed: Door) 
     assert ["arguments"] in redacted
     assert [] in redacted
     assert SECRET in (await keyed.ask("GET", "/sessions/s/events", secret="all")).text
+
+
+async def test_pub11_only_a_key_that_may_decide_decides_and_it_signs(keyed: Door) -> None:
+    """Nobody but its holder says yes or no, not even who asked; what he says he is, is beside."""
+    await keyed.begin("envoie", run_id="r", secret="run")
+    for way in ("approve", "reject"):
+        for other in ("run", "read", "read_content", "admin", "elsewhere", "only-relance"):
+            body = {"by": "approve", "reason": "moi"}
+            answer = await keyed.ask("POST", f"/runs/r/{way}", secret=other, json=body)
+            assert answer.status_code in {403, 404}, (way, other)
+    assert len((await keyed.loom.result("r")).pending_approvals) == 1
+    body = {"by": "Ana (admin)"}
+    assert (await keyed.ask("POST", "/runs/r/approve", secret="approve", json=body)).is_success
+    await keyed.loom.drain()
+    events = await keyed.loom.events("r")
+    (by,) = (e.payload.by for e in events if e.type == "approval.granted")  # type: ignore[attr-defined]
+    assert by == "Ana (admin) (approve)"
