@@ -116,6 +116,8 @@ def _measured(python: Path, cell: Cell, folder: str) -> Outcome:
     words = ["bench.cell", cell.system, cell.workload, cell.store, cell.tool, folder]
     if cell.api:
         words = ["bench.wire", cell.system, cell.api]
+    if cell.workload == "A1":
+        words = ["bench.door", cell.system]
     start = time.perf_counter()
     try:
         done = subprocess.run(

@@ -252,6 +252,13 @@ def _m1() -> list[Line]:
     ]
 
 
+def _a1() -> list[Line]:
+    """Compare what the REST API adds to a run with a request to FastAPI alone."""
+    cell = Cell("A1")
+    label = "A1 REST, CPU of a request beyond its run"
+    return [Line(label, cell, "cpu", "us", TimesFloor(5), cell.of("bare"))]
+
+
 def _g() -> list[Line]:
     """Compare a graph with a loop that commits once a step."""
     memory = Cell("G")
@@ -288,4 +295,4 @@ def _t1() -> list[Line]:
     return [Line(label, Cell("T1"), "share", "ratio", AtMost(0.05))]
 
 
-LINES: Final = (*_w1(), *_counts(), *_w2(), *_w3(), *_w4(), *_w5(), *_m1(), *_g(), *_t1())
+LINES: Final = (*_w1(), *_counts(), *_w2(), *_w3(), *_w4(), *_w5(), *_m1(), *_a1(), *_g(), *_t1())

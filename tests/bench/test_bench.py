@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import wire
+from bench import door, wire
 from bench.__main__ import planned
 from bench.cell import measure
 from bench.cells import Cell, Machine, Outcome
@@ -60,6 +60,13 @@ def test_a_call_over_http_is_measured_on_both_sides(system: str, api: str) -> No
     assert asked <= set(figures)
 
 
+@pytest.mark.parametrize("system", ["bare", "loom"])
+async def test_a_request_is_measured_on_both_sides(system: str) -> None:
+    """FastAPI alone, and a run behind our API, answer every request."""
+    figures = await door.measure(system, calls=2)
+    assert {line.metric for line in LINES if line.cell.workload == "A1"} <= set(figures)
+
+
 @pytest.mark.parametrize("tool", ["async", "sync"])
 @pytest.mark.parametrize("system", ["bare", "loom"])
 async def test_a_tool_may_run_in_a_thread(system: str, tool: ToolStyle, tmp_path: Path) -> None:
@@ -82,7 +89,7 @@ def test_lines_name_systems_and_workloads_that_exist() -> None:
     """No line asks for what nothing measures, and no two lines bear the same name."""
     cells = [cell for line in LINES for cell in line.cells if not cell.code and not cell.api]
     assert {cell.system for cell in cells} <= set(MODULES)
-    assert {cell.workload for cell in cells} == {*WORKLOADS, *GRAPH_WORKLOADS, TOKENS}
+    assert {cell.workload for cell in cells} == {*WORKLOADS, *GRAPH_WORKLOADS, TOKENS, "A1"}
     assert len({line.label for line in LINES}) == len(LINES)
 
 
