@@ -77,7 +77,8 @@ class Frames:
         if kept is not None:
             self._kept.move_to_end(key)
             return kept
-        made = frame(event.type, shown(event, content=content), event.seq)
+        text = event.model_dump_json() if content else _json(shown(event, content=False))
+        made = _frame(event.type, text, event.seq)
         self._kept[key] = made
         self._size += len(made)
         while self._size > self._capacity:
@@ -85,9 +86,17 @@ class Frames:
         return made
 
 
-def frame(name: str, data: object, seq: int | None = None) -> bytes:
-    """Write one frame, whose data is JSON on one line, whatever its reader takes for a line."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+def frame(name: str, data: object) -> bytes:
+    """Write a frame that is no fact."""
+    return _frame(name, _json(data))
+
+
+def _json(data: object) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+
+def _frame(name: str, text: str, seq: int | None = None) -> bytes:
+    """Write one frame, whose JSON is on one line, whatever its reader takes for a line."""
     body = _UNSAFE.sub(_escaped, text).encode()
     place = b"" if seq is None else b"id: %d\n" % seq
     return b"%sevent: %s\ndata: %s\n\n" % (place, _one_line(name), body)

@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request, Response
+from pydantic import WithJsonSchema
 
 from loom_ia.access.http import sse
 from loom_ia.access.http.access import Visit
@@ -12,7 +13,6 @@ from loom_ia.access.http.queries import Session
 
 router = APIRouter(tags=["runs"])
 
-_PLACE: Final[dict[str, Any]] = {"type": "integer", "minimum": 0}
 _STREAM: Final[dict[str, Any]] = {
     "description": (
         "The events of the run: `event` is the type, `id` the place, `data` the event as JSON. "
@@ -24,16 +24,13 @@ _STREAM: Final[dict[str, Any]] = {
 }
 _AT_END: Final = {"description": "The run is over and all of it was read: do not come back."}
 
+# read as text, so that whatever is no place is refused in the same way
+Place = Annotated[str, WithJsonSchema({"type": "integer", "minimum": 0})]
 After = Annotated[
-    str | None,
-    Query(
-        description="Give what follows this place; `Last-Event-ID` is stronger.",
-        json_schema_extra=_PLACE,
-    ),
+    Place | None, Query(description="Give what follows this place; `Last-Event-ID` is stronger.")
 ]
 LastEventId = Annotated[
-    str | None,
-    Header(description="The `id` of the last event that was read.", json_schema_extra=_PLACE),
+    Place | None, Header(description="The `id` of the last event that was read.")
 ]
 
 
