@@ -178,6 +178,7 @@ class Drive:
         context, pen = self.context, self.context.pen
         if context.flight:
             halt = context.halt
+            await pen.commit(sync=False)
             if halt.cut or await self.interrupt.run(lambda: settle(context)) is not None:
                 await land(context)
             return False
