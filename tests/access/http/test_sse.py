@@ -14,6 +14,7 @@ import httpx2
 import pytest
 
 from loom_ia.access.http import create_app, sse
+from loom_ia.access.http.serve import Server
 from loom_ia.access.http.sse import Frames
 from loom_ia.core.errors import ModelError
 from loom_ia.core.events import Event
@@ -598,6 +599,34 @@ async def test_streams_end_at_once_when_the_server_stops(staged: Here, stage: St
         assert reader.frames[-1].comment == "to be continued: come back"
         deaf.close()
         await c.post(f"/v1/runs/{run_id}/cancel", json={})
+
+
+async def test_a_reader_that_takes_nothing_does_not_hold_a_stop_up(
+    tmp_path: Path, stage: Stage
+) -> None:
+    """What it did not take of its stream is dropped with its line, and the server is gone."""
+    async with opened(config(tmp_path), {"M": stage}) as loom:
+        app = create_app(loom)
+        with socket.socket() as door:
+            door.bind(("127.0.0.1", 0))
+            base = f"http://127.0.0.1:{door.getsockname()[1]}"
+            server = Server(loom, app)
+            task = asyncio.ensure_future(server.serve(sockets=[door]))
+            await until(lambda: server.started)
+            async with client(base) as c:
+                run_id = await c.begin("go")
+                with _deaf(base, run_id):
+                    log, _ = await loom._instance.find(run_id)
+                    await until(lambda: bool(log.voices.ears))
+                    stage.say("x" * 12_000_000, None)
+                    lines = server.server_state.connections
+                    await until(
+                        lambda: any(each.transport.get_write_buffer_size() for each in lines)
+                    )
+                    began = time.monotonic()
+                    server.should_exit = True
+                    await task
+                    assert time.monotonic() - began < 10
 
 
 async def test_200_runs_with_200_followers_lose_nothing(tmp_path: Path) -> None:

@@ -20,11 +20,13 @@ import uvicorn
 
 from loom_ia.access.api import Loom
 from loom_ia.access.http.app import create_app
+from loom_ia.access.http.lines import LAST_PATIENCE_S, PATIENCE_S, Lines
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_TICKS_PER_LOOK: Final = 10
 
 _log = logging.getLogger("loom_ia.access.http")
 
@@ -67,6 +69,7 @@ class Server(uvicorn.Server):
         self._asked = asked
         self._signals = 0
         self._watching: asyncio.Task[None] | None = None
+        self._lines = Lines()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer; what was left by others is taken up beside the first answers."""
@@ -74,12 +77,20 @@ class Server(uvicorn.Server):
         self._watching = asyncio.create_task(self._watch())
         self._ready()
 
+    async def on_tick(self, counter: int) -> bool:
+        """Let go of clients that read nothing of what is over for them, now and then."""
+        if counter % _TICKS_PER_LOOK == 0:
+            self._lines.look(self.server_state.connections, PATIENCE_S)
+        return await super().on_tick(counter)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End streams, hand runs back, and wait for what somebody waits for."""
         self._asked()
         self._app.state.stopping.set()
         halting = asyncio.create_task(self._loom.halt(within=self._patience))
+        cutting = asyncio.create_task(self._cut_lines())
         await super().shutdown(sockets)
+        cutting.cancel()
         await halting
         if self._watching is not None:
             self._watching.cancel()
@@ -95,6 +106,11 @@ class Server(uvicorn.Server):
                 await asyncio.sleep(self._loom.config.execution.lease / 2)
             else:
                 return
+
+    async def _cut_lines(self) -> None:
+        while True:
+            self._lines.look(self.server_state.connections, LAST_PATIENCE_S)
+            await asyncio.sleep(LAST_PATIENCE_S / 4)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
