@@ -18,6 +18,8 @@ from loom_ia.core.errors import ApprovalStale, LinkRefused, NoticeNotSent
 from loom_ia.core.events import ApprovalNotified
 from loom_ia.core.ports.notices import Addressee
 from loom_ia.core.state import Status
+from loom_ia.core.views.privacy import masked, shown
+from loom_ia.core.views.result import run_result
 from tests.engine.world import Ask, Hand, Model, World, agent, run
 
 SECRET = "a secret that is long enough"
@@ -236,6 +238,18 @@ async def test_a_watcher_leaves_a_fresh_request_to_its_own_process() -> None:
             await office.instance.drain()
         task.cancel()
         assert len(office.box.ids) == sent
+
+
+async def test_a_sentence_is_content() -> None:
+    """Whoever may not read what was said does not read it in a line either."""
+    office = await opened(Box())
+    log, state = await office.instance.find("run-1")
+    (pending,) = run_result(state, log.state).pending_approvals
+    assert pending.sentence == "Send to ana@example.org: Facture"
+    assert masked(pending).sentence == ""
+    events = await office.world.events("session-1")
+    (asked,) = [event for event in events if event.type == "approval.requested"]
+    assert "Facture" not in json.dumps(shown(asked, content=False))
 
 
 async def test_only_those_who_hear_of_an_agent_are_told() -> None:

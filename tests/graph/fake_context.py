@@ -110,7 +110,13 @@ class FakeContext:
         raise AssertionError("a tool loop asks through `approval`")
 
     async def approval(
-        self, tool: str, arguments: Mapping[str, Any], *, key: str, reason: str = ""
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        key: str,
+        reason: str = "",
+        sentence: str = "",
     ) -> Mapping[str, Any]:
         self._ask(f"?{key}")
         if key not in self.journal.answers:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from loom_ia.core.json import canonical, storable_text
 from loom_ia.core.prompts import prompt_text
+from loom_ia.core.template import Template
 from loom_ia.graph.context import StepContext
 from loom_ia.graph.dispatch import Prepared, conclude, in_order, judged, prepare
 from loom_ia.graph.invocation import Invocation, Origin, refusal
@@ -102,10 +103,19 @@ class Batch:
     async def _answers(self, calls: Sequence[ToolCall]) -> list[_Approved | ToolResult]:
         """Ask a human about calls, all at once."""
         questions = [
-            self.ctx.approval(call.name, dict(call.arguments), key=str(call.id)) for call in calls
+            self.ctx.approval(
+                call.name, dict(call.arguments), key=str(call.id), sentence=self._sentence(call)
+            )
+            for call in calls
         ]
         answers = await asyncio.gather(*questions)
         return [_answered(call, answer) for call, answer in zip(calls, answers, strict=True)]
+
+    def _sentence(self, call: ToolCall) -> str:
+        """Write what the tool says of a call to whoever decides."""
+        tool = self.tools.get(call.name)
+        notice = tool.spec.notice if tool is not None else ""
+        return Template.parse(notice).render(call.arguments) if notice else ""
 
     async def _concluded(
         self, calls: Sequence[ToolCall], results: Sequence[ToolResult]

@@ -70,10 +70,17 @@ class StepContext(Protocol):
         ...
 
     async def approval(
-        self, tool: str, arguments: Mapping[str, Any], *, key: str, reason: str = ""
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        key: str,
+        reason: str = "",
+        sentence: str = "",
     ) -> Mapping[str, Any]:
         """Ask whether a call may be made: a question of the kind "approve", under `key`.
 
+        `sentence` says it to a person in a line, in the place of a name and arguments.
         Returns `{"approved": bool, "reason": str?, "arguments": dict?}`.
         """
         ...

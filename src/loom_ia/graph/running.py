@@ -17,6 +17,7 @@ from loom_ia.core.model.tooling import OnUnknown, SideEffects
 from loom_ia.core.model.usage import Usage
 from loom_ia.core.ports.store import Store
 from loom_ia.core.state.calls import EffectPhase, Inquiry
+from loom_ia.core.template import one_sentence
 from loom_ia.engine.program import Asked, StepWork
 from loom_ia.engine.threads import tool_threads
 from loom_ia.graph.answers import read_answer, schema_of
@@ -176,7 +177,13 @@ class Execution:
         )
 
     async def approval(
-        self, tool: str, arguments: Mapping[str, Any], *, key: str, reason: str = ""
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        key: str,
+        reason: str = "",
+        sentence: str = "",
     ) -> Mapping[str, Any]:
         """Give the decision about a call, or pause the step: see `StepContext`."""
         position = self._ask(f"q:{key}", key)
@@ -186,6 +193,8 @@ class Execution:
         shown = {"tool": tool, "arguments": dict(arguments)}
         if reason:
             shown["reason"] = reason
+        if sentence:
+            shown["sentence"] = one_sentence(sentence)
         return self._pause(
             Asked(
                 key=key,

@@ -31,7 +31,7 @@ MAIL = {
 TOOLS = '''\
 from pathlib import Path
 
-from loom_ia.graph import Ask, END, Graph
+from loom_ia.graph import Ask, END, Graph, tool_step
 from loom_ia.tools import tool
 
 SENT = Path(__file__).parent / "sent"
@@ -55,6 +55,8 @@ async def demander(state, ctx):
 
 
 questions = Graph("questions", "demander").add_step("demander", demander, then=END)
+envoi = tool_step(envoyer_email, args=lambda state: state["mail"], into="envoi")
+envois = Graph("envois", "envoyer").add_step("envoyer", envoi, then=END)
 '''
 
 

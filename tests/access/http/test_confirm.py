@@ -275,6 +275,21 @@ async def test_an_answer_of_any_shape_can_be_given(
     assert decision["answer"] == answer
 
 
+async def test_a_step_that_calls_a_tool_asks_as_an_agent_does(bureau: Office) -> None:
+    """The sentence of the tool, its arguments and its two buttons: the link decides on the step."""
+    await bureau.loom.run_graph("envois", {"mail": MAIL}, run_id="g1")
+    await bureau.loom.drain()
+    (notice,) = bureau.hook.notices
+    assert notice["sentence"].startswith("Envoyer à compta@dupont.example")
+    assert (notice["tool"], notice["arguments"]) == ("envoyer_email", MAIL)
+    page = await bureau.client.get(bureau.url)
+    assert "F-2041 du 12 octobre" in page.text
+    assert (await bureau.post(bureau.url, decision="accorder", name="Ana")).status_code == 303
+    await bureau.loom.drain()
+    assert bureau.sent == ["compta@dupont.example"]
+    assert "Ana (link:chef)" in (await bureau.client.get(bureau.url)).text
+
+
 # -- what is posted -------------------------------------------------------------------------------
 
 

@@ -70,6 +70,11 @@ def sentence_of(asking: Asking) -> str:
     question, inquiry, language = asking.question, asking.inquiry, asking.run.header.language
     if question is not None and question.notice:
         return question.notice
+    payload = inquiry.payload if inquiry is not None else None
+    if asking.kind == "approve" and isinstance(payload, dict):
+        said = payload.get("sentence")
+        if isinstance(said, str) and said.strip():
+            return one_sentence(said)
     agent = asking.run.header.agent
     if asking.kind == "input":
         said = _SENTENCES[language, "input"].format(agent=agent, asked=_asked(asking))
