@@ -367,6 +367,9 @@ async def test_an_event_source_is_told_not_to_come_back(here: Here) -> None:
         assert (await c.get(url, headers={**headers, "Accept": sse.MEDIA_TYPE})).status_code == 204
         answer = await c.get(url, headers=headers)
         assert (answer.status_code, "id:" in answer.text) == (200, False)
+        before = {"Last-Event-ID": str(last - 1), "Accept": sse.MEDIA_TYPE}
+        answer = await c.get(url, headers=before)
+        assert (answer.status_code, f"id: {last}\n" in answer.text) == (200, True)
 
 
 async def test_an_unknown_run_is_told_before_the_stream_begins(here: Here) -> None:
