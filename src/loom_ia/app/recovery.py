@@ -26,7 +26,7 @@ _log = logging.getLogger("loom_ia.app")
 
 _OPENING = (RunStarted.TYPE, RunResumed.TYPE)
 _CLOSING = (RunCompleted.TYPE, RunFailed.TYPE, RunCancelled.TYPE)
-_PAGE = 10_000
+_PAGE = 2_000
 _AT_ONCE = 16
 _TRIES = 3
 _LISTENS = 0.25

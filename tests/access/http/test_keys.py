@@ -32,7 +32,8 @@ ROUTES = [
     ("GET", "/traces/r", "read"),
 ]
 
-ELSEWHERE = {"/v1/runs/{run_id}/events", "/v1/hooks/{name}"}
+PROBES = {"/healthz", "/readyz", "/metrics"}
+ELSEWHERE = {"/v1/runs/{run_id}/events", "/v1/hooks/{name}", *PROBES}
 """Tested beside what they do."""
 
 
