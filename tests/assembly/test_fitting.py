@@ -93,13 +93,17 @@ def test_what_is_no_tool_is_withheld() -> None:
     array = Hand("array")
     array.spec = array.spec.model_copy(update={"input_schema": {"type": "array"}})
     key = Hand("key", remembers="key")
-    given = [*offer(array, key, Hand("good")), OfferedTool("odd", NoTool())]  # type: ignore[arg-type]
+    endless = Hand("endless")
+    endless.spec = endless.spec.model_copy(update={"input_schema": {"default": float("nan")}})
+    given = [*offer(array, key, endless, Hand("good")), OfferedTool("odd", NoTool())]  # type: ignore[arg-type]
     fitted = fitting(McpTool(mcp="crm"))([*given, *offer(Hand("good"))], {"bad": "told by it"})
     assert list(fitted.tools) == ["crm__good"]
+    assert "input_schema.default" in fitted.withheld["endless"]
     assert fitted.withheld == {
         "bad": "told by it",
         "array": "the schema of its arguments is not of type object",
         "key": "it remembers under a key of its own, which needs a store that runs share (storage.idempotency)",
+        "endless": fitted.withheld["endless"],
         "odd": "NoTool is no tool: its spec is none",
         "good": "another tool has this name",
     }

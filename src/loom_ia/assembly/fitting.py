@@ -9,13 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from pydantic import ValidationError
-
 from loom_ia.agents import McpTool, SourcedTools, ToolOverrides
 from loom_ia.assembly.tools import ConfiguredTool
 from loom_ia.config.root import ToolExecution
-from loom_ia.core.errors import told
-from loom_ia.core.json import digest, storable_text
+from loom_ia.core.errors import UnstorableValue, told
+from loom_ia.core.json import digest, storable, storable_text
 from loom_ia.core.model.tooling import ToolKind, ToolSpec
 from loom_ia.core.ports.sources import OfferedTool
 from loom_ia.core.ports.tools import Tool
@@ -67,6 +65,7 @@ class Fitting:
         }
         listed = {str(own) for own in withheld}
         owns: dict[str, str] = {}
+        digests: dict[str, str] = {}
         for each in offered:
             own = each.name
             listed.add(own)
@@ -79,15 +78,15 @@ class Fitting:
                 )
                 if not problem:
                     try:
-                        tools[name] = self._configured(each, name, reference)
-                        owns[name] = own
-                    except (ValidationError, ValueError, TypeError) as error:
+                        tool = self._configured(each, name, reference)
+                        digests[name] = digest(tool.spec.model_dump(mode="json"))
+                        tools[name], owns[name] = tool, own
+                    except (UnstorableValue, ValueError, TypeError) as error:
                         problem = told(error)
                 if problem:
                     reasons[storable_text(own)] = storable_text(problem)[:_LONGEST]
         self._warn(listed)
-        specs = [[name, tool.spec.model_dump(mode="json")] for name, tool in tools.items()]
-        return Fitted(tools, reasons, digest(specs)[:16], owns)
+        return Fitted(tools, reasons, digest(list(digests.items()))[:16], owns)
 
     def _takes(self, own: str) -> bool:
         return any(reference.written.takes(own) for reference in self.references)
@@ -121,9 +120,10 @@ class Fitting:
                 changes.setdefault(key, getattr(self.defaults, key))
         kind = "mcp" if is_mcp else spec.kind if spec.kind in _OURS else "python"
         described = storable_text(changes.pop("description", spec.description))
-        changes |= {"name": name, "kind": kind, "description": described}
+        schema, _ = storable(spec.input_schema, "input_schema")
+        changes |= {"name": name, "kind": kind, "description": described, "input_schema": schema}
         changes |= {"terminal": False, "sees": False} if is_mcp else {}
-        return ConfiguredTool(ToolSpec.model_validate({**spec.model_dump(), **changes}), tool)
+        return ConfiguredTool(spec.model_copy(update=changes), tool)  # each part was checked
 
     def _warn(self, listed: set[str]) -> None:
         """Tell, once, of names of the configuration that the source does not know."""
