@@ -15,6 +15,7 @@ from loom_ia.config.sources import McpServerSpec, ToolSourceSpec
 from loom_ia.core.errors import ConfigError
 from loom_ia.core.model import ModelSpec
 from loom_ia.core.state.run import Status
+from loom_ia.graph.spec import GraphSpec
 from loom_ia.testing import FakeSource
 from loom_ia.tools import tool
 from tests.engine.world import Hand
@@ -164,3 +165,18 @@ def test_logs_hold_no_name_of_a_tool_of_a_server(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.DEBUG, "loom_ia.assembly"):
         Loom(config(McpTool(mcp="crm")), sources={"crm": FakeSource(Hand("find"))}).mount()
     assert caplog.records == []
+
+
+async def test_an_agent_of_a_graph_is_given_its_tools() -> None:
+    """The run that a step opens has its sources, and lets go of them."""
+    crm = FakeSource(Hand("find", lambda *_: "found"))
+    script = [{"tool_calls": [{"name": "crm__find"}]}, {"text": "found it"}]
+    made = config(McpTool(mcp="crm"), script=script)
+    graph = GraphSpec.model_validate(
+        {"name": "g", "steps": {"a": {"agent": "clerk", "ask": "go", "into": "answer"}}}
+    )
+    made = made.model_copy(update={"graphs": (graph,)})
+    async with Loom(made, sources={"crm": crm}) as loom:
+        result = await loom.run_graph("g", {})
+    assert result.state["answer"] == "found it"
+    assert (len(crm.opened), crm.open_now) == (1, 0)
