@@ -212,21 +212,24 @@ def good(message: dict[str, Any], _headers: dict[str, str]) -> bytes:
     return said(reply, **extra)
 
 
-def on_call(reply: bytes | None, *, once: bool = False) -> Answer:
-    """A server that answers well, but for calls."""
+def on_call(reply: bytes | None) -> Answer:
+    """A server that answers well, but for the first call."""
     bad = [reply]
 
     def answer(message: dict[str, Any], headers: dict[str, str]) -> bytes | None:
         if message.get("method") != "tools/call" or not bad:
             return good(message, headers)
-        return bad.pop() if once else bad[0]
+        if bad.pop() != HUGE:
+            return reply
+        blocks = [{"type": "text", "text": "x" * 11 * 1024 * 1024}]
+        return said({"jsonrpc": "2.0", "id": message["id"], "result": {"content": blocks}})
 
     return answer
 
 
 GATEWAY = said(b"<html>bad gateway</html>", status="502 Bad Gateway", content_type="text/html")
 FORGOTTEN = said(b"", status="404 Not Found")
-HUGE = said(b'{"a": "' + b"x" * (11 * 1024 * 1024) + b'"}')
+HUGE = b"huge"
 ELSEWHERE = said(b"", status="307 Temporary Redirect", location="http://127.0.0.1:9/other")
 PACKED = said(b"\x1f\x8b", content_encoding="gzip")
 
@@ -247,7 +250,7 @@ async def test_what_becomes_of_a_call(
     stack: AsyncExitStack, reply: bytes | None, error: type[Exception], words: str
 ) -> None:
     """What may have been done is unknown; what was not is said; the next call goes on."""
-    async with wire(on_call(reply, once=True)) as (port, heard), AsyncExitStack() as inner:
+    async with wire(on_call(reply)) as (port, heard), AsyncExitStack() as inner:
         opened = await kept(inner, source(f"http://127.0.0.1:{port}/mcp")).open(context())
         with pytest.raises(error, match=words):
             await tool(opened, "echo").call({}, called())
@@ -257,14 +260,14 @@ async def test_what_becomes_of_a_call(
 
 async def test_a_session_that_was_forgotten_is_made_again(stack: AsyncExitStack) -> None:
     """A server that started again did nothing: the call is made, whatever its effect."""
-    async with wire(on_call(FORGOTTEN, once=True)) as (port, _), AsyncExitStack() as inner:
+    async with wire(on_call(FORGOTTEN)) as (port, _), AsyncExitStack() as inner:
         opened = await kept(inner, source(f"http://127.0.0.1:{port}/mcp")).open(context())
         assert (await tool(opened, "echo").call({}, called())).text == "done"
 
 
 async def test_a_harmless_call_goes_through_a_gateway(stack: AsyncExitStack) -> None:
     """One that may run again is made once more."""
-    async with wire(on_call(GATEWAY, once=True)) as (port, _), AsyncExitStack() as inner:
+    async with wire(on_call(GATEWAY)) as (port, _), AsyncExitStack() as inner:
         opened = await kept(inner, source(f"http://127.0.0.1:{port}/mcp")).open(context())
         output = await tool(opened, "echo").call({}, called(may_act_again=True))
         assert output.text == "done"

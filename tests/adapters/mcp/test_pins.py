@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from loom_ia.adapters.mcp.pins import Accepted, FilePins
+from loom_ia.adapters.mcp.pins import Accepted, FilePins, Pin
 from loom_ia.core.errors import SourceUnavailable
 from tests.adapters.mcp.conftest import Hand, context, definition, names
 from tests.adapters.mcp.test_programs import kept
@@ -83,6 +83,15 @@ async def test_tenants_are_pinned_apart(hand: Hand, stack: AsyncExitStack) -> No
     hand.define(definition("echo"), definition("more"))
     opened = await source.open(context("zenith"))
     assert names(opened) == ["echo", "more"]
+
+
+async def test_the_first_one_is_kept_for_all(tmp_path: Path) -> None:
+    """Whoever comes first at the same time as others decides for them."""
+    file = tmp_path / "mcp-pins.json"
+    seen = [Accepted("i", {"t": Pin(str(n), {})}) for n in range(20)]
+    kept = await asyncio.gather(*(FilePins(file).first("s", one) for one in seen))
+    assert len({one.pins["t"].digest for one in kept}) == 1
+    assert await FilePins(file).read("s") == kept[0]
 
 
 async def test_processes_share_the_file(tmp_path: Path) -> None:

@@ -271,6 +271,16 @@ async def test_nothing_of_a_deaf_program_is_left(hand: Hand, stack: AsyncExitSta
     assert not is_alive(child)
 
 
+async def test_what_a_program_leaves_behind_is_ended(hand: Hand, stack: AsyncExitStack) -> None:
+    """One that ends when it is told to may have started others, which do not."""
+    hand.mark("parent")
+    source = hand.source()
+    await source.open(context())
+    [child] = hand.notes("children")
+    await source.aclose()
+    await until(lambda: not is_alive(child))
+
+
 async def test_giving_up_on_a_connection_leaves_nothing(hand: Hand, stack: AsyncExitStack) -> None:
     """Whoever stops waiting stops nobody else, and the end closes all."""
     hand.mark("silent")

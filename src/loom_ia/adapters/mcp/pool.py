@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import importlib
 import logging
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -26,13 +27,16 @@ if TYPE_CHECKING:
 _log = logging.getLogger("loom_ia.mcp")
 _LASTING_S: Final = 60.0
 """After how long a connection that ends says nothing bad of its server."""
+_NOWHERE: Final = logging.NullHandler()
 _MODULE: Final = "loom_ia.adapters.mcp.connection"
 
 
 async def load() -> None:
     """Import what speaks the protocol, which takes a second, where it holds nobody up."""
-    logging.getLogger("mcp").addHandler(logging.NullHandler())  # its words are no concern of ours
-    await asyncio.to_thread(importlib.import_module, _MODULE)
+    if _MODULE not in sys.modules:
+        await asyncio.to_thread(importlib.import_module, _MODULE)
+        # Without a handler of its own, its warnings would go to standard error by themselves.
+        logging.getLogger("mcp").addHandler(_NOWHERE)
 
 
 @dataclass(eq=False, slots=True)

@@ -212,6 +212,7 @@ def start() -> None:
         time.sleep(3600)
     if (FOLDER / "deaf").exists():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if (FOLDER / "deaf").exists() or (FOLDER / "parent").exists():
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
         note("children", child.pid)
 
