@@ -14,6 +14,7 @@ from loom_ia.app.linked import decide, linked
 from loom_ia.app.links import Links
 from loom_ia.app.outbox import Outbox
 from loom_ia.app.recovery import recover, watch
+from loom_ia.app.runs import resume
 from loom_ia.core.errors import ApprovalStale, LinkRefused, NoticeNotSent
 from loom_ia.core.events import ApprovalNotified
 from loom_ia.core.ports.notices import Addressee
@@ -169,6 +170,25 @@ async def test_what_is_decided_meanwhile_is_not_sent() -> None:
     await office.instance.drain()
     assert len(box.bodies) == 1
     assert await office.notified() == []
+
+
+async def test_a_notice_that_arrives_late_changes_nothing() -> None:
+    """It is taken once the run is over: that is noted, and the run is what it was."""
+    box = Box()
+    box.gate = asyncio.Event()
+    office = Office(box)
+    await run(office.instance)
+    await box.reached.wait()
+    await approve(office.instance, Ruling("run-1", "ada"))
+    ended = await resume(office.instance, "run-1")
+    box.gate.set()
+    await office.instance.drain()
+    _, state = await office.instance.find("run-1")
+    assert (state.outcome, state.status) == (ended.outcome, Status.COMPLETED)
+    assert len(await office.notified()) == 1
+    again = await office.process("worker-2").find("run-1")
+    assert again[1].status is Status.COMPLETED
+    assert len(await recover(office.instance)) == 0
 
 
 async def test_what_was_owed_by_a_process_that_died_is_sent_by_another() -> None:
