@@ -27,6 +27,7 @@ from loom_ia.core.views.trace_items import (
     GuardItem,
     ModelItem,
     RepairItem,
+    SourceItem,
     StepItem,
     ToolItem,
 )
@@ -54,6 +55,7 @@ CONTENT: Final[Mapping[type[Value], tuple[str, ...]]] = MappingProxyType(
         DecisionItem: ("reason",),
         GuardItem: ("reason",),
         RepairItem: ("text",),
+        SourceItem: ("reason",),
     }
 )
 """The fields of views that hold content."""
