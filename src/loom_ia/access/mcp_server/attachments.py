@@ -72,8 +72,8 @@ class Shelf:
         raise _Refused(
             _problem(
                 label,
-                "links of this kind are not followed: give the image itself, an artifact:// address "
-                "or a file:// path",
+                "links of this kind are not followed: give the image itself, an artifact:// "
+                "address or a file:// path",
             )
         )
 
