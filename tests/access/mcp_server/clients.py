@@ -45,8 +45,19 @@ def stderr(project: Project) -> str:
     return (project.folder / "stderr").read_text()
 
 
+class Stopping(uvicorn.Server):
+    """Says that it stops before it waits for the responses that last, as `loom serve` does."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say it, then wait."""
+        self.config.app.state.stopping.set()  # type: ignore[union-attr]
+        await super().shutdown(sockets)
+
+
 @asynccontextmanager
-async def served(project: Project, **server: Any) -> AsyncGenerator[str]:
+async def served(
+    project: Project, *, seen: list[uvicorn.Server] | None = None, **server: Any
+) -> AsyncGenerator[str]:
     """Serve a project over HTTP in this process; gives the address of MCP."""
     project.root = {
         **project.root,
@@ -60,7 +71,9 @@ async def served(project: Project, **server: Any) -> AsyncGenerator[str]:
         listening.bind(("127.0.0.1", 0))
         app = create_app(project.loom(), own=True)
         settings = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5)
-        serving = uvicorn.Server(settings)
+        serving = Stopping(settings)
+        if seen is not None:
+            seen.append(serving)
         task = asyncio.create_task(serving.serve(sockets=[listening]))
         while not serving.started:  # noqa: ASYNC110 -- the server tells in no other way
             await asyncio.sleep(0.01)

@@ -244,6 +244,29 @@ async def test_who_goes_away_leaves_a_run_that_can_be_resumed(project: Project, 
     assert project.effects() == ["envoyer:a"]
 
 
+@pytest.mark.parametrize("mode", GENERATIONS)
+async def test_a_server_that_stops_says_that_runs_can_be_resumed(
+    project: Project, mode: str
+) -> None:
+    """A call under way is answered when the server stops, and its run is handed back."""
+    project.tools = ["envoyer"]
+    project.script = [calling(call("envoyer", texte="a")), {"text": "Fini.", "delay": 60}]
+    project.save()
+    servers: list[Any] = []
+
+    async def told(_progress: float, _total: float | None, message: str | None) -> None:
+        if "envoyer answered" in (message or ""):
+            servers[0].should_exit = True
+
+    async with served(project, seen=servers) as url, over_http(url, mode) as client:
+        async with asyncio.timeout(30):
+            result = await client.call_tool("devis", {"message": "Envoie"}, progress_callback=told)
+    (run_id,) = runs(project)
+    assert result.is_error
+    assert f"run {run_id} can be resumed" in text_of(result)
+    assert _is_handed_back(project, run_id)
+
+
 def _is_handed_back(project: Project, run_id: str) -> bool:
     """Whether nobody holds the run any more."""
     claims = [line for line in project.lines(run_id) if line["type"] == "run.claimed"]

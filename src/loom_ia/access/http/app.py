@@ -65,7 +65,7 @@ def create_app(loom: Loom, *, own: bool = False, keys: Keys | None = None) -> Fa
     doorkeeper = app.state.doorkeeper = Doorkeeper(loom, keys or _keys(loom), prefix)
     app.state.frames = Frames()
     app.state.stopping = asyncio.Event()
-    mcp = McpRoute(doorkeeper)
+    mcp = McpRoute(doorkeeper, app.state.stopping)
     mcp.add_to(app)
     problems.add_handlers(app, _methods(prefix))
     app.add_middleware(BodyBound, limit=http.max_body_bytes)

@@ -1,5 +1,6 @@
 """MCP beside REST, where `server.mcp.http` asks for it: the same doorkeeper lets clients in."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -21,10 +22,10 @@ if TYPE_CHECKING:  # the protocol is imported where it is served
 class McpRoute:
     """The address of MCP in an application; nothing at all unless the configuration asks for it."""
 
-    def __init__(self, doorkeeper: Doorkeeper) -> None:
+    def __init__(self, doorkeeper: Doorkeeper, stopping: asyncio.Event) -> None:
         self._doorkeeper = doorkeeper
         asked = doorkeeper.loom.config.server.mcp.http
-        self._served = _served(doorkeeper.loom, self._let_in) if asked else None
+        self._served = _served(doorkeeper.loom, self._let_in, stopping) if asked else None
 
     def add_to(self, app: FastAPI) -> None:
         """Serve under `/mcp`, with or without a slash at the end."""
@@ -51,13 +52,13 @@ class McpRoute:
         return self._doorkeeper.visitor(headers.get("authorization"), headers.get("x-api-key"))
 
 
-def _served(loom: Loom, let_in: "LetIn") -> "McpOverHttp":
+def _served(loom: Loom, let_in: "LetIn", stopping: asyncio.Event) -> "McpOverHttp":
     from loom_ia.access.mcp_server.extra import require_mcp
 
     require_mcp()
     from loom_ia.access.mcp_server.http import McpOverHttp
 
-    return McpOverHttp(loom, let_in, _refuse)
+    return McpOverHttp(loom, let_in, _refuse, stopping)
 
 
 def _refuse(error: LoomError, headers: Headers) -> Response:

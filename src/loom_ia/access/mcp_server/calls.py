@@ -34,6 +34,10 @@ MOST_AT_ONCE: Final = 64
 MOST_WAITING: Final = 1_000
 
 
+class ServerStops(LoomError):
+    """A run was handed back, for whoever drove it is about to end."""
+
+
 @dataclass(slots=True)
 class Call:
     """A call of a client: the run that it is about, and whether the client took it back."""
@@ -105,6 +109,8 @@ class Calls:
             self._open.pop(request_id, None)
             if follower is not None:
                 follower.cancel()
+        if task.cancelled():
+            raise ServerStops("the server stops: run {run_id} can be resumed", run_id=call.run_id)
         return task.result()
 
     def _leave(self, call: Call, task: "asyncio.Task[Any]") -> None:
@@ -143,10 +149,8 @@ class Calls:
         pump = asyncio.create_task(self._pump(call, lines))
         try:
             await asyncio.wait({task})
-        finally:
             pump.cancel()
             await asyncio.gather(pump, return_exceptions=True)
-        try:
             for event in await self.loom.events(
                 call.run_id, session_id=call.home, after_seq=call.seen
             ):
@@ -154,6 +158,7 @@ class Calls:
         except LoomError:  # it never began
             pass
         finally:
+            pump.cancel()
             lines.put_nowait(None)
 
     async def _pump(self, call: Call, lines: "asyncio.Queue[Event | None]") -> None:

@@ -38,14 +38,16 @@ _MISDIRECTED: Final = 421
 class McpOverHttp:
     """An ASGI application, which begins to serve with its first request: `close` it at the end.
 
-    `let_in` knows the keys, and `refuse` says what it raised.
+    `let_in` knows the keys, and `refuse` says what it raised. Once `stopping` is set, calls under
+    way are answered that their runs can be resumed.
     """
 
-    def __init__(self, loom: Loom, let_in: LetIn, refuse: Refuse) -> None:
+    def __init__(self, loom: Loom, let_in: LetIn, refuse: Refuse, stopping: asyncio.Event) -> None:
         self._loom = loom
         self._let_in = let_in
         self._not_let_in = refuse
         self._doors = Doors.of(loom.config.server)
+        self._stopping = stopping
         self._serving: _Serving | None = None
 
     async def close(self) -> None:
@@ -69,7 +71,7 @@ class McpOverHttp:
             await refused(scope, receive, send)
             return
         if self._serving is None:
-            self._serving = _Serving(self._agents())
+            self._serving = _Serving(self._agents(), self._stopping)
         manager = await self._serving.started()
         await manager.handle_request(scope, receive, send)
 
@@ -93,8 +95,9 @@ class _Serving:
     So an application that is mounted in another one, whose lifespan nobody runs, serves as well.
     """
 
-    def __init__(self, agents: AgentServer) -> None:
+    def __init__(self, agents: AgentServer, stopping: asyncio.Event) -> None:
         self._agents = agents
+        self._stopping = stopping
         self._manager = StreamableHTTPSessionManager(
             app=agents.protocol,
             stateless=True,
@@ -115,12 +118,19 @@ class _Serving:
         await self._task
 
     async def _serve(self) -> None:
+        ending = asyncio.create_task(self._end_calls())
         try:
             async with self._manager.run():
                 self._ready.set()
                 await self._over.wait()
         finally:
+            ending.cancel()
+            await asyncio.gather(ending, return_exceptions=True)
             await self._agents.close()
+
+    async def _end_calls(self) -> None:
+        await self._stopping.wait()
+        await self._agents.close()
 
 
 class Doors:
