@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, TypeAlias, cast
+from typing import Final, cast
 
 from loom_ia.agents import AgentSpec, SourcedTools
 from loom_ia.assembly.backends import BACKENDS, factory
@@ -24,8 +24,6 @@ PINS_FILE: Final = "mcp-pins.json"
 _SHARED_KEYS: Final = frozenset({"sqlite"})
 _MARGIN: Final = 5.0
 _LEAST: Final = 60.0
-
-Key: TypeAlias = tuple[str, str]
 
 
 class Sources:
