@@ -60,7 +60,10 @@ def _errors(trees: Iterable[ast.Module]) -> dict[str, int]:
     above: dict[str, str] = {_ROOT: ""}
     own: dict[str, int | None] = {}
     classes = [n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.ClassDef)]
-    bases = {n.name: {base.id for base in n.bases if isinstance(base, ast.Name)} for n in classes}
+    bases: dict[str, set[str]] = {}
+    for node in classes:  # a fact may have the name of an error
+        named = {base.id for base in node.bases if isinstance(base, ast.Name)}
+        bases[node.name] = bases.get(node.name, set()) | named
     while grown := {
         n: b & set(above) for n, b in bases.items() if n not in above and b & set(above)
     }:

@@ -41,7 +41,7 @@ class FakeSource:
         if isinstance(self.down, BaseException):
             raise self.down
         if self.down:
-            raise SourceUnavailable(self.down)
+            raise SourceUnavailable("{reason}", reason=self.down)
         self.open_now += 1
         return _Open(self, self._tools, dict(self.withheld))
 
