@@ -266,6 +266,7 @@ async def test_a_sentence_is_content() -> None:
     log, state = await office.instance.find("run-1")
     (pending,) = run_result(state, log.state).pending_approvals
     assert pending.sentence == "Send to ana@example.org: Facture"
+    assert pending.own_words
     assert masked(pending).sentence == ""
     events = await office.world.events("session-1")
     (asked,) = [event for event in events if event.type == "approval.requested"]

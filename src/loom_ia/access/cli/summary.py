@@ -119,6 +119,8 @@ def pending_lines(
         asked = readable(pending.payload)
         yield printable(_("             it asks {payload}", payload=asked))
         return
+    if pending.own_words:
+        yield printable(f"             {pending.sentence}")
     yield printable(_("             with {arguments}", arguments=readable(pending.arguments)))
     if pending.kind == "unknown_effect" and durable:
         yield _(

@@ -67,14 +67,9 @@ class Notice(Value):
 
 def sentence_of(asking: Asking) -> str:
     """Say what is asked in a line: what the tool says of the call, else its name and arguments."""
-    question, inquiry, language = asking.question, asking.inquiry, asking.run.header.language
-    if question is not None and question.notice:
-        return question.notice
-    payload = inquiry.payload if inquiry is not None else None
-    if asking.kind == "approve" and isinstance(payload, dict):
-        said = payload.get("sentence")
-        if isinstance(said, str) and said.strip():
-            return one_sentence(said)
+    if own := own_words(asking):
+        return own
+    inquiry, language = asking.inquiry, asking.run.header.language
     agent = asking.run.header.agent
     if asking.kind == "input":
         said = _SENTENCES[language, "input"].format(agent=agent, asked=_asked(asking))
@@ -86,6 +81,15 @@ def sentence_of(asking: Asking) -> str:
     return one_sentence(
         _SENTENCES[language, asking.kind].format(agent=agent, tool=tool, given=given)
     )
+
+
+def own_words(asking: Asking) -> str:
+    """Give what the tool itself says of the call; empty when it says nothing."""
+    if asking.question is not None:
+        return asking.question.notice
+    payload = asking.inquiry.payload if asking.inquiry is not None else None
+    said = payload.get("sentence") if isinstance(payload, dict) else None
+    return one_sentence(said) if asking.kind == "approve" and isinstance(said, str) else ""
 
 
 def shown_arguments(asking: Asking) -> JsonObject:

@@ -19,7 +19,7 @@ from loom_ia.core.state.run import Completed, Failed, FinalizingReason, RunState
 from loom_ia.core.state.session import SessionState, state_of
 from loom_ia.core.views.budget import BudgetUse, budget_uses
 from loom_ia.core.views.effects import EffectRecord, effects_of
-from loom_ia.core.views.notice import sentence_of
+from loom_ia.core.views.notice import own_words, sentence_of
 
 
 class PendingApproval(Value):
@@ -30,7 +30,7 @@ class PendingApproval(Value):
     what a run below asks, the id of the question. `run_id` is the run that asks. `kind` is
     `unknown_effect` when the call was interrupted and may have taken effect, and `input` when a
     step wants an answer: `payload` is what it shows, `answer_schema` what the answer must fit.
-    `sentence` says what is asked in a line, in the words of the tool if it has some.
+    `sentence` says what is asked in a line, in the tool's `own_words` if it has some.
     """
 
     run_id: RunId
@@ -44,6 +44,7 @@ class PendingApproval(Value):
     payload: JsonValue = None
     answer_schema: JsonValue = None
     sentence: str = ""
+    own_words: bool = sparse(False)
 
 
 class RunResult(Value):
@@ -104,6 +105,7 @@ def pending_question(asking: Asking, root_id: RunId) -> PendingApproval:
             reason=question.reason if question else "",
             expire_at=asking.expire_at,
             sentence=sentence_of(asking),
+            own_words=bool(own_words(asking)),
         )
     shown = inquiry.payload if isinstance(inquiry.payload, dict) else {}
     arguments = shown.get("arguments") if inquiry.kind == "approve" else None
@@ -117,6 +119,7 @@ def pending_question(asking: Asking, root_id: RunId) -> PendingApproval:
         payload=inquiry.payload,
         answer_schema=inquiry.answer_schema,
         sentence=sentence_of(asking),
+        own_words=bool(own_words(asking)),
     )
 
 
