@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from uuid import UUID
 
 from loom_ia.access.api import Loom
 from loom_ia.access.followed import Followed
@@ -18,6 +19,7 @@ from loom_ia.app.instance import DEFAULT_TENANT
 from loom_ia.app.triggers import Triggered
 from loom_ia.core.errors import (
     ApprovalStale,
+    CursorRefused,
     Forbidden,
     UnknownAgent,
     UnknownApproval,
@@ -25,7 +27,7 @@ from loom_ia.core.errors import (
 )
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.query import EventQuery
-from loom_ia.core.ids import CallId, RunId, SessionId
+from loom_ia.core.ids import CallId, EventId, RunId, SessionId
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.base import Value
 from loom_ia.core.model.caller import CallerContext
@@ -364,6 +366,8 @@ class Portal:
         if query.agent is not None:
             self._require_agent(query.agent)
         found = await self._found(replace(query, tenant_id=self.visitor.tenant_id))
+        if not found and query.after is not None:
+            await self._require_event(query.after)
         return [shown(event, content=self._content) for event in found]
 
     async def trace(self, run_id: RunId, *, session_id: SessionId | None = None) -> "Trace":
@@ -568,6 +572,21 @@ class Portal:
                 "effects": _of_runs(trace.effects, seen),
             }
         )
+
+    async def _require_event(self, event_id: EventId) -> None:
+        """Raise `CursorRefused` for a place that no event has, rather than find nothing after it.
+
+        Events stand in the order of their ids, so that it would be the first one after its
+        neighbour.
+        """
+        before = str(UUID(int=max(UUID(event_id).int - 1, 0)))
+        asked = EventQuery(tenant_id=self.visitor.tenant_id, after=before, limit=1)
+        if not any(event.event_id == event_id for event in await self._loom.query(asked)):
+            raise CursorRefused(
+                "no event has the id {event_id}: nothing can be found after it",
+                event_id=event_id,
+                last=None,
+            )
 
     async def _found(self, query: EventQuery) -> list[Event]:
         if not self.visitor.agents or query.agent is not None:

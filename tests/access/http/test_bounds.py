@@ -109,6 +109,8 @@ async def test_a_form_that_is_cut_is_told(open_door: Door) -> None:
         "since=2026-01-01",
         "since=2026-01-01T00:00:00",
         "since=0",
+        "since=0001-01-01T00:00:00%2B14:00",
+        "until=9999-12-31T23:59:59-14:00",
         "unknown=1",
         "Limit=1",
     ],

@@ -9,10 +9,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
+from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from loom_ia.access.http import create_app
 from tests.access.http.doors import SCOPES, config, key, opened
@@ -48,18 +50,25 @@ _open, _keyed = (
 )
 
 
+def _excluded(case: schemathesis.Case) -> list[Any]:
+    """A place to go on from may be well written and in no journal: 400 is right for it."""
+    return [positive_data_acceptance] if case.path == "/v1/events" else []
+
+
 @_open.parametrize()
 @settings(max_examples=_QUICK, **_SETTINGS)
 def test_the_api_is_what_it_says(case: schemathesis.Case) -> None:
     """Whatever is asked, the answer is one that is described."""
-    case.call_and_validate()
+    case.call_and_validate(excluded_checks=_excluded(case))
 
 
 @_keyed.parametrize()
 @settings(max_examples=_QUICK // 3, **_SETTINGS)
 def test_with_keys_it_is_what_it_says(case: schemathesis.Case) -> None:
     """With a key the same holds, and without it nothing is answered."""
-    case.call_and_validate(headers={"Authorization": "Bearer lk_k"})
+    case.call_and_validate(
+        headers={"Authorization": "Bearer lk_k"}, excluded_checks=_excluded(case)
+    )
 
 
 @pytest.mark.slow
@@ -67,4 +76,4 @@ def test_with_keys_it_is_what_it_says(case: schemathesis.Case) -> None:
 @settings(max_examples=_LONG, **_SETTINGS)
 def test_the_api_is_what_it_says_at_length(case: schemathesis.Case) -> None:
     """The same, for minutes."""
-    case.call_and_validate()
+    case.call_and_validate(excluded_checks=_excluded(case))

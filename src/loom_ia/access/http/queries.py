@@ -1,10 +1,11 @@
 """What a request asks in its address: known parameters alone, each of its own form."""
 
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeAlias, cast
 
 from fastapi import Query, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import AwareDatetime, BeforeValidator
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator
 
 from loom_ia.access.http.bodies import ID
 from loom_ia.access.http.problems import OURS
@@ -26,7 +27,15 @@ def _instant(given: object) -> object:
     return given
 
 
-Instant: TypeAlias = Annotated[AwareDatetime, BeforeValidator(_instant)]
+def _in_utc(given: datetime) -> datetime:
+    """Refuse what is no instant in UTC, at the two ends of the calendar."""
+    try:
+        return given.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("an instant is between the years 1 and 9999 in UTC") from None
+
+
+Instant: TypeAlias = Annotated[AwareDatetime, BeforeValidator(_instant), AfterValidator(_in_utc)]
 """An instant with its time zone."""
 
 
