@@ -1,5 +1,7 @@
 """What people decide over REST: only a decision is one, and only the first counts."""
 
+import asyncio
+
 import pytest
 
 from tests.access.http.doors import SECRET, SENT, Door
@@ -74,6 +76,20 @@ async def test_a_second_decision_is_a_conflict(open_door: Door, second: str) -> 
     assert again.status_code == 409
     assert "anonymous" in again.json()["detail"]
     assert SENT == [SECRET]
+
+
+async def test_of_two_decisions_at_once_one_is_written(open_door: Door) -> None:
+    """Whatever both say, one is written and the other one is refused."""
+    run = await open_door.begin("envoie")
+    path, body = f"/runs/{run['run_id']}", {"call_id": run["pending_approvals"][0]["call_id"]}
+    answers = await asyncio.gather(
+        *(open_door.ask("POST", f"{path}/{verb}", json=body) for verb in ("approve", "reject"))
+    )
+    await open_door.loom.drain()
+    assert sorted(answer.status_code for answer in answers) == [200, 409]
+    decided = await open_door.get("/events?type=approval.granted&type=approval.rejected")
+    assert len(decided) == 1
+    assert len(SENT) == (decided[0]["type"] == "approval.granted")
 
 
 async def test_one_of_several_must_be_named(open_door: Door) -> None:
