@@ -18,7 +18,7 @@ from loom_ia.access.http.openapi import refusals
 from loom_ia.access.http.problems import answer, body, language_of
 from loom_ia.access.http.rows import NOT_READY
 from loom_ia.core.errors import LoomError
-from loom_ia.i18n import lookup
+from loom_ia.i18n import Language, lookup
 
 PATIENCE_S: Final = 2.0
 
@@ -58,9 +58,9 @@ def router_of(loom: Loom, metrics: Metrics, base_path: str) -> APIRouter:
     async def ready(request: Request) -> Response:
         """Ask the journal. 503 when it does not answer, or when the server stops. No key."""
         language = language_of(request.headers.get("accept-language", ""))
-        reason = await _unready(loom, request)
+        reason = await _unready(loom, request, language)
         if reason:
-            document = body(NOT_READY, lookup(reason, language), language)
+            document = body(NOT_READY, reason, language)
             return answer(document, {"Retry-After": "1"})
         return Response(Ready().model_dump_json(), media_type="application/json")
 
@@ -86,14 +86,14 @@ def router_of(loom: Loom, metrics: Metrics, base_path: str) -> APIRouter:
     return router
 
 
-async def _unready(loom: Loom, request: Request) -> str:
+async def _unready(loom: Loom, request: Request, language: Language) -> str:
     if request.app.state.stopping.is_set():
-        return "The server stops."
+        return lookup("The server stops.", language)
     try:
         async with asyncio.timeout(PATIENCE_S):
             await loom.store.locate("default", _PROBE)
     except TimeoutError:
-        return "The journal does not answer in time."
+        return lookup("The journal does not answer in time.", language)
     except (LoomError, OSError):
-        return "The journal cannot be read."
+        return lookup("The journal cannot be read.", language)
     return ""
