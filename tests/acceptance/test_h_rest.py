@@ -109,9 +109,7 @@ async def test_d9_files_that_are_refused_leave_nothing(
 async def test_g15_a_key_for_another_agent_is_refused(project: Project) -> None:
     """G15: 403, naming the agent."""
     project.root = {"security": {"api_keys": [key("k", "run", agents=["relance"])]}}
-    project.save().write(
-        "agents/relance.yaml", "name: relance\nmain: {model: SIMULE, system: s}\n"
-    )
+    project.save().write("agents/relance.yaml", "name: relance\nmain: {model: SIMULE, system: s}\n")
     async with served(project.loom()) as client:
         headers = {"Authorization": "Bearer k"}
         answer = await client.post(RUNS, json={"message": "x"}, headers=headers)
