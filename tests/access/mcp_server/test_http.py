@@ -209,14 +209,14 @@ async def test_nothing_is_there_unless_it_is_asked_for(project: Project) -> None
 
 
 @pytest.mark.parametrize("mode", GENERATIONS)
-async def test_who_goes_away_leaves_a_run_that_can_be_resumed(project: Project, mode: str) -> None:
-    """A connection that is lost stops the drive, keeps what was done, and closes nothing."""
+async def test_a_run_goes_on_when_its_caller_goes_away(project: Project, mode: str) -> None:
+    """A connection that is lost closes nothing and cuts nothing, as over REST."""
     project.tools = ["envoyer"]
-    project.script = [calling(call("envoyer", texte="a")), {"text": "Fini.", "delay": 60}]
+    project.script = [calling(call("envoyer", texte="a")), {"text": "Fini.", "delay": 1}]
     project.save()
     sent = asyncio.Event()
 
-    async def told(_progress: float, _total: float | None, message: str | None) -> None:
+    async def told(progress: float, total: float | None, message: str | None) -> None:
         if "envoyer" in (message or "") and "answered" in (message or ""):
             sent.set()
 
@@ -232,15 +232,8 @@ async def test_who_goes_away_leaves_a_run_that_can_be_resumed(project: Project, 
         await asyncio.gather(asking, return_exceptions=True)
         (run_id,) = runs(project)
         async with asyncio.timeout(30):
-            while not _is_handed_back(project, run_id):  # noqa: ASYNC110 -- it is in a file
+            while project.lines(run_id)[-1]["type"] != "run.completed":  # noqa: ASYNC110 -- it is in a file
                 await asyncio.sleep(0.02)
-    types = [line["type"] for line in project.lines(run_id)]
-    assert not {"run.cancelled", "run.failed", "model.retried"} & set(types)
-    project.script[1] = {"text": "Fini."}
-    project.root = {}
-    project.save()
-    done = project.command("resume", run_id)
-    assert done.returncode == 0, done.stderr
     assert project.effects() == ["envoyer:a"]
 
 

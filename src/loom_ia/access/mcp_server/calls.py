@@ -114,10 +114,8 @@ class Calls:
         return task.result()
 
     def _leave(self, call: Call, task: "asyncio.Task[Any]") -> None:
-        if call.cancelled:
+        if call.cancelled:  # else whoever left says nothing of what he wants: the run goes on
             self._start(self._cancel(call, task))
-        else:
-            task.cancel()
 
     async def _cancel(self, call: Call, task: "asyncio.Task[Any]") -> None:
         """Close the run of a call that was taken back, unless a human is awaited in it."""
