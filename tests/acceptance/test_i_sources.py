@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from loom_ia.core.errors import ConfigError
-from loom_ia.core.events import SourceUnavailable, ToolWithheld
+from loom_ia.core.events import SourceUnavailable, ToolCompleted, ToolWithheld
 from loom_ia.core.state.run import Status
 from tests.acceptance.project import Project, call, calling
 from tests.acceptance.sources import Server, definition, install, unreachable
@@ -108,7 +108,8 @@ async def test_i18_entry_point(
     project.save()
     async with project.loom() as loom:
         result = await loom.run("devis", "Note.")
-        called = [e.payload for e in await loom.events(result.run_id) if e.type == "tool.completed"]
+        events = await loom.events(result.run_id)
+        called = [e.payload for e in events if isinstance(e.payload, ToolCompleted)]
     assert result.text == "Noté."
     assert called[0].output.text == "notes: clé"
     assert (tmp_path / "carnet.txt").read_text() == "lundi"

@@ -13,6 +13,8 @@ from loom_ia.assembly.entry_points import Secrets
 from loom_ia.config.root import LoomConfig
 from loom_ia.config.sources import McpServerSpec, ToolSourceSpec
 from loom_ia.core.errors import ConfigError
+from loom_ia.core.events import ToolCalled
+from loom_ia.core.json import JsonValue
 from loom_ia.core.model import ModelSpec
 from loom_ia.core.state.run import Status
 from loom_ia.graph.spec import GraphSpec
@@ -23,9 +25,9 @@ from tests.engine.world import Hand
 CRM = McpServerSpec(name="crm", transport="stdio", command="no-such-program")
 
 
-def config(*tools: AnyTool, script: list[object] | None = None, **agent: object) -> LoomConfig:
+def config(*tools: AnyTool, script: list[JsonValue] | None = None, **agent: object) -> LoomConfig:
     """Describe an agent with these tools, a server and a source."""
-    replies = script or [{"text": "done"}]
+    replies: list[JsonValue] = script or [{"text": "done"}]
     return LoomConfig(
         version=1,
         models=(ModelSpec(id="M", sdk="fake", model="m", params={"script": replies}),),
@@ -76,7 +78,7 @@ async def test_two_references_open_a_source_once() -> None:
         result = await loom.run("clerk", "go")
         events = await loom.events(result.run_id)
     assert result.text == "done"
-    called = [event.payload for event in events if event.type == "tool.called"]
+    called = [event.payload for event in events if isinstance(event.payload, ToolCalled)]
     assert [(fact.tool_name, fact.tool_kind) for fact in called] == [
         ("c__drop", "mcp"),
         ("crm__find", "mcp"),

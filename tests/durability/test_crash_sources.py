@@ -7,13 +7,14 @@ import pytest
 from loom_ia.agents import AgentSpec, MainRole, SourceTool, SubagentRef
 from loom_ia.config.root import LoomConfig
 from loom_ia.config.sources import ToolSourceSpec
+from loom_ia.core.json import JsonValue
 from loom_ia.core.model import ModelSpec
 from loom_ia.core.model.models import Retry
 from loom_ia.testing import CrashReport, FakeSource, Host, RepeatableLoom, crash_everywhere
 from tests.durability.clerk import World, call, calling, saying
 
 
-def config(*script: object, below: bool = False) -> LoomConfig:
+def config(*script: JsonValue, below: bool = False) -> LoomConfig:
     """Describe an agent that takes its tools from the source `crm`, itself or by one below it."""
     model = ModelSpec(
         id="M", sdk="fake", model="m", params={"script": list(script)}, retry=Retry(max_attempts=1)

@@ -5,6 +5,8 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,23 @@ def test_it_says_where_it_is_answers_and_stops(project: Project, number: int) ->
     assert served.ask("/readyz") == (200, '{"status":"ready"}')
     assert served.stop(number) == 0
     assert "Traceback" not in served.said
+
+
+def test_a_name_that_leads_here_opens_no_door(project: Project) -> None:
+    """While no key is declared, a name that anybody may have pointed here is refused."""
+    served = project.serve("--port", "0").is_up()
+    port = served.port
+
+    def asked(host: str) -> int:
+        with closing(HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+            connection.request("GET", "/v1/agents", headers={"Host": host})
+            return connection.getresponse().status
+
+    known = ("127.0.0.1", f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}")
+    assert [asked(host) for host in known] == [200] * 4
+    strange = (f"evil.example:{port}", "127.0.0.1.evil.example", "localhost.evil.example", "[::1")
+    assert [asked(host) for host in strange] == [403] * 4
+    assert served.stop() == 0
 
 
 def test_b11_prod_without_a_key_is_refused(project: Project) -> None:

@@ -16,7 +16,9 @@ from loom_ia.agents.spec import Expose, SubagentRef
 from loom_ia.config import LoomConfig
 from loom_ia.config.root import EventsStorage, Storage
 from loom_ia.config.server import ApiKeySpec, HttpServer, Security, Server
-from loom_ia.core.model import ModelSpec, Pricing
+from loom_ia.core.json import JsonValue
+from loom_ia.core.model import Capabilities, ModelSpec, Pricing
+from loom_ia.core.model.scopes import Scope
 from loom_ia.graph import END, Ask, Graph
 from loom_ia.tenancy.keys import KeyRing, digest_of
 from loom_ia.tools import File, tool
@@ -47,7 +49,7 @@ async def page(nom: str) -> File:
     return File(b"<script>alert(1)</script>", nom, "text/html")
 
 
-SCRIPT: list[dict[str, Any]] = [
+SCRIPT: list[JsonValue] = [
     {
         "with_text": "somme",
         "text": "Je compte.",
@@ -68,7 +70,7 @@ SCRIPT: list[dict[str, Any]] = [
 ]
 
 
-def key(name: str, *scopes: str, agents: tuple[str, ...] = (), **more: Any) -> ApiKeySpec:
+def key(name: str, *scopes: Scope, agents: tuple[str, ...] = (), **more: Any) -> ApiKeySpec:
     """Declare a key whose secret is its name."""
     return ApiKeySpec(
         id=name, hash=digest_of(f"lk_{name}"), scopes=scopes or ("run",), agents=agents, **more
@@ -88,7 +90,7 @@ def config(folder: Path, keys: tuple[ApiKeySpec, ...] = (), **http: Any) -> Loom
                 sdk="fake",
                 model="fake-1",
                 pricing=Pricing(input=1.0, output=5.0),
-                capabilities={"vision": True},
+                capabilities=Capabilities(vision=True),
                 params={"script": SCRIPT},
             ),
         ),
@@ -114,7 +116,7 @@ def graph() -> Graph[Any]:
     made: Graph[Any] = Graph("demande", "demander")
 
     @made.step(then=END)
-    def demander(state: dict[str, Any]) -> Ask:  # pyright: ignore[reportUnusedFunction]
+    def demander(state: dict[str, Any]) -> Ask:
         return Ask({"combien": state.get("sujet")}, schema=int, phase="after", into="output")
 
     return made

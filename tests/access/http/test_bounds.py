@@ -131,10 +131,11 @@ async def narrow(tmp_path: Path) -> AsyncIterator[Door]:
 
 async def test_a_body_that_is_too_large_is_refused(narrow: Door) -> None:
     """It is 413, in JSON and in a form, with what is accepted written where to change it."""
-    for more in (
+    asked: tuple[dict[str, Any], ...] = (
         {"json": {"message": "x" * 2_000}},
         {"data": {"message": "x"}, "files": [("attachments", ("a.png", png(size=2_000)))]},
-    ):
+    )
+    for more in asked:
         answer = await narrow.ask("POST", RUN, **more)
         assert answer.status_code == 413
         assert "max_body_bytes" in answer.json()["remedy"]

@@ -98,3 +98,9 @@ async def over_http(url: str, mode: str, *, key: str = KEY, **more: Any) -> Asyn
 def text_of(result: types.CallToolResult) -> str:
     """Give all the text of a result."""
     return "\n".join(c.text for c in result.content if isinstance(c, types.TextContent))
+
+
+def content_of(read: types.ReadResourceResult) -> str:
+    """Give what a resource holds: its text, or its bytes in base64."""
+    (one,) = read.contents
+    return one.text if isinstance(one, types.TextResourceContents) else one.blob

@@ -17,7 +17,7 @@ from loom_ia.core.errors import AttachmentRefused
 from loom_ia.core.model.scopes import SCOPES
 from loom_ia.tenancy.visitor import Visitor
 from tests.acceptance.project import Project, call, calling
-from tests.access.mcp_server.clients import GENERATIONS, over_stdio, text_of
+from tests.access.mcp_server.clients import GENERATIONS, content_of, over_stdio, text_of
 from tests.pictures import png
 
 PHOTO = png(3, 2)
@@ -70,7 +70,7 @@ async def test_an_image_and_a_file_that_is_allowed_reach_the_run(
             (file,) = seen.structured_content["artifacts"]
             assert (file["size"], file["media_type"]) == (len(PHOTO), "image/png")
         again = await client.read_resource(ways[1])
-        assert again.contents[0].blob == b64encode(PHOTO).decode()
+        assert content_of(again) == b64encode(PHOTO).decode()
 
 
 @pytest.mark.parametrize("mode", GENERATIONS)
@@ -107,7 +107,7 @@ async def test_what_is_outside_is_never_read(project: Project, allowed: Path, mo
             assert refused.is_error, uri
             assert OUTSIDE in text_of(refused), uri
             told.add(text_of(refused).partition(": ")[2])
-        runs = json.loads((await client.read_resource("loom://runs")).contents[0].text)
+        runs = json.loads(content_of(await client.read_resource("loom://runs")))
     assert len(told) == 1
     assert runs["runs"] == []
 
@@ -270,4 +270,4 @@ def dessine() -> ToolOutput:
         assert linked.uri.startswith("loom://artifacts/default/")
         assert linked.name == "plan.pdf"
         read = await client.read_resource(linked.uri)
-    assert read.contents[0].blob == b64encode(b"%PDF-1").decode()
+    assert content_of(read) == b64encode(b"%PDF-1").decode()

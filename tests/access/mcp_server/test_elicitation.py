@@ -13,6 +13,7 @@ from tests.acceptance.project import Project, call, calling
 from tests.access.mcp_server.clients import (
     GENERATIONS,
     KEY,
+    content_of,
     over_http,
     over_stdio,
     served,
@@ -63,7 +64,7 @@ async def test_a_form_that_is_accepted_grants_the_call(relance: Project, mode: s
     info = types.Implementation(name="Claude Desktop", version="1")
     async with over_stdio(relance, mode, elicitation_callback=person, client_info=info) as client:
         result = await client.call_tool("devis", {"message": "Relance"})
-        runs = json.loads((await client.read_resource("loom://runs")).contents[0].text)
+        runs = json.loads(content_of(await client.read_resource("loom://runs")))
     assert text_of(result) == "Fini."
     assert not result.is_error
     assert relance.effects() == ["relancer:facture"]
@@ -163,7 +164,7 @@ async def test_somebody_who_decided_meanwhile_is_the_one(relance: Project, mode:
         (path,) = (relance.data / "default").glob("*.jsonl")
         done = relance.command("reject", path.stem, "--by", "Ana", "--reason", "non")
         assert done.returncode == 0, done.stderr
-        return types.ElicitResult(action="accept", content=GRANT)
+        return types.ElicitResult(action="accept", content=dict(GRANT))
 
     async with over_stdio(relance, mode, elicitation_callback=late) as client:
         result = await client.call_tool("devis", {"message": "Relance"})
@@ -178,7 +179,7 @@ async def test_an_answer_that_comes_back_twice_is_used_once(relance: Project) ->
         asked = await _ask(client)
         first = await _answer(client, asked.request_state)
         again = await _answer(client, asked.request_state)
-        runs = json.loads((await client.read_resource("loom://runs")).contents[0].text)
+        runs = json.loads(content_of(await client.read_resource("loom://runs")))
     assert text_of(first) == "Fini."
     assert again.is_error
     assert "Nothing was decided" in text_of(again)
@@ -202,7 +203,7 @@ async def test_a_state_that_was_made_up_or_moved_is_refused(relance: Project) ->
             await _answer(client, state, message="Autre chose")
         with pytest.raises(MCPError):
             await _answer(client, state, name="run_status")
-        runs = json.loads((await client.read_resource("loom://runs")).contents[0].text)
+        runs = json.loads(content_of(await client.read_resource("loom://runs")))
     assert len(runs["runs"]) == 1
     assert runs["runs"][0]["status"] == "paused"
     assert relance.effects() == []
@@ -265,7 +266,7 @@ async def _answer(
     answered = await client.session.call_tool(
         name,
         {"message": message},
-        input_responses={"decision": types.ElicitResult(action="accept", content=GRANT)},
+        input_responses={"decision": types.ElicitResult(action="accept", content=dict(GRANT))},
         request_state=state,
         allow_input_required=True,
     )

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.acceptance.project import Project, call, calling
-from tests.access.mcp_server.clients import GENERATIONS, over_stdio, text_of
+from tests.access.mcp_server.clients import GENERATIONS, content_of, over_stdio, text_of
 
 GRAPH = """\
 name: etapes
@@ -47,7 +47,7 @@ async def test_a_graph_runs_with_its_input(project: Project, mode: str) -> None:
     project.save()
     lines: list[str] = []
 
-    async def told(_progress: float, _total: float | None, message: str | None) -> None:
+    async def told(progress: float, total: float | None, message: str | None) -> None:
         lines.append(message or "")
 
     async with over_stdio(project, mode) as client:
@@ -64,7 +64,7 @@ async def test_a_graph_runs_with_its_input(project: Project, mode: str) -> None:
     assert result.structured_content["status"] == "completed", text_of(result)
     assert not result.is_error
     assert any("etapes" in line for line in lines)
-    assert json.loads(read.contents[0].text)["agent"] == "etapes"
+    assert json.loads(content_of(read))["agent"] == "etapes"
     assert wrong.is_error
     assert "input" in text_of(refused)
 

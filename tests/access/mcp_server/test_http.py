@@ -19,6 +19,7 @@ from tests.access.mcp_server.clients import (
     GENERATIONS,
     KEY,
     OTHER_KEY,
+    content_of,
     digest,
     over_http,
     served,
@@ -54,7 +55,7 @@ async def test_an_agent_answers_over_http(project: Project, mode: str) -> None:
     """A key that may run and read is served as on the standard streams, without content later."""
     lines: list[str] = []
 
-    async def told(_progress: float, _total: float | None, message: str | None) -> None:
+    async def told(progress: float, total: float | None, message: str | None) -> None:
         lines.append(message or "")
 
     async with served(project) as url, over_http(url, mode) as client:
@@ -68,7 +69,7 @@ async def test_an_agent_answers_over_http(project: Project, mode: str) -> None:
     assert any("prix_ttc" in line for line in lines)
     assert status.structured_content["redacted"] is True
     assert ANSWER not in json.dumps(status.structured_content)
-    assert "1 375" not in events.contents[0].text
+    assert "1 375" not in content_of(events)
 
 
 async def test_the_door_is_shut_before_the_protocol(project: Project) -> None:
@@ -247,7 +248,7 @@ async def test_a_server_that_stops_says_that_runs_can_be_resumed(
     project.save()
     servers: list[Any] = []
 
-    async def told(_progress: float, _total: float | None, message: str | None) -> None:
+    async def told(progress: float, total: float | None, message: str | None) -> None:
         if "envoyer answered" in (message or ""):
             servers[0].should_exit = True
 

@@ -14,7 +14,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from tests.acceptance.project import ANSWER, LOOM, Project, call, calling
-from tests.access.mcp_server.clients import GENERATIONS, over_stdio, stderr, text_of
+from tests.access.mcp_server.clients import GENERATIONS, content_of, over_stdio, stderr, text_of
 
 NOISY = '''
 
@@ -105,7 +105,7 @@ async def test_arguments_that_do_not_fit_are_told_to_the_model(project: Project,
             assert refused.is_error, arguments
             assert refused.structured_content is None
             assert text_of(refused)
-        runs = json.loads((await client.read_resource("loom://runs")).contents[0].text)
+        runs = json.loads(content_of(await client.read_resource("loom://runs")))
         with pytest.raises(MCPError) as unknown:
             await client.call_tool("inconnu", {"message": "a"})
     assert runs["runs"] == []
@@ -133,7 +133,7 @@ async def test_a_conversation_goes_on(project: Project, mode: str) -> None:
         await client.call_tool("devis", {"message": "a", "session_id": "chantier"})
         await client.call_tool("devis", {"message": "b", "session_id": "chantier"})
         session = await client.read_resource("loom://sessions/chantier")
-    assert len(json.loads(session.contents[0].text)["runs"]) == 2
+    assert len(json.loads(content_of(session))["runs"]) == 2
 
 
 @pytest.mark.parametrize("mode", GENERATIONS)
@@ -156,9 +156,7 @@ async def test_a_call_that_is_taken_back_cancels_its_run(project: Project, mode:
             group.cancel_scope.cancel()
         with anyio.fail_after(30):
             while True:
-                (run,) = json.loads((await client.read_resource("loom://runs")).contents[0].text)[
-                    "runs"
-                ]
+                (run,) = json.loads(content_of(await client.read_resource("loom://runs")))["runs"]
                 if run["status"] == "cancelled":
                     break
                 await anyio.sleep(0.02)

@@ -4,7 +4,9 @@ Law. A request is let in here, before anything of it is read, or not at all. Wit
 configuration, everybody may do everything.
 """
 
+from ipaddress import ip_address
 from typing import Annotated, Protocol, TypeAlias, cast
+from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 
@@ -26,13 +28,16 @@ class Keys(Protocol):
 class Doorkeeper:
     """Lets the visitors of one `Loom` in; without `keys`, everybody is let in.
 
-    `prefix` is what the routes begin with.
+    `prefix` is what the routes begin with. With `names`, whoever needs no key must ask for one of
+    them, for this machine or for an address of numbers: a name that a stranger made lead here would
+    let the pages of that stranger in (DNS rebinding).
     """
 
     def __init__(self, loom: Loom, keys: Keys | None, prefix: str) -> None:
         self.loom = loom
         self.keys = keys
         self.prefix = prefix
+        self.names: frozenset[str] | None = None
 
     def visitor(self, authorization: str | None, api_key: str | None) -> Visitor:
         """Say who comes with these headers; raises `KeyRefused`, `RateLimited`."""
@@ -43,6 +48,8 @@ class Doorkeeper:
     def portal(self, request: Request) -> Portal:
         """Let a request in."""
         headers = request.headers
+        if self.keys is None:
+            self._require_known_host(headers.get("host", ""))
         origin = headers.get("origin")
         if self.keys is None and origin is not None and not _is_own(origin, headers.get("host")):
             raise Forbidden(
@@ -51,6 +58,15 @@ class Doorkeeper:
             )
         visitor = self.visitor(headers.get("authorization"), headers.get("x-api-key"))
         return Portal(self.loom, visitor, "rest")
+
+    def _require_known_host(self, host: str) -> None:
+        if self.names is None or _is_known(host, self.names):
+            return
+        raise Forbidden(
+            "the name {host} may lead here without being ours, and no key is declared: use the "
+            "address, or declare a key (loom keys create)",
+            host=host[:200],
+        )
 
 
 def doorkeeper(request: Request) -> Doorkeeper:
@@ -64,6 +80,21 @@ async def _portal(request: Request) -> Portal:
 
 Visit: TypeAlias = Annotated[Portal, Depends(_portal)]
 """What whoever sent the request may do."""
+
+
+def _is_known(host: str, names: frozenset[str]) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    # a name without a dot is given by the network here, not by a stranger
+    if name in names or (name and "." not in name) or name.endswith(".localhost"):
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_own(origin: str, host: str | None) -> bool:
