@@ -6,7 +6,7 @@ is refused before anything is read or written, and the visitor alone says who ac
 """
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from uuid import UUID
@@ -21,9 +21,11 @@ from loom_ia.core.errors import (
     ApprovalStale,
     CursorRefused,
     Forbidden,
+    RunExists,
     UnknownAgent,
     UnknownApproval,
     UnknownArtifact,
+    UnknownSession,
 )
 from loom_ia.core.events.envelope import Event
 from loom_ia.core.events.query import EventQuery
@@ -138,6 +140,15 @@ class Portal:
                 scope=scope,
             )
 
+    def require_every_agent(self) -> None:
+        """Raise `Forbidden` for a key that is limited to some agents."""
+        if self.visitor.agents:
+            raise Forbidden(
+                "the key {key!r} is limited to some agents, and this is about all of them: use a "
+                "key without agents",
+                key=self.visitor.name,
+            )
+
     # -- what there is ----------------------------------------------------------------------------
 
     def agents(self) -> tuple[AgentShown, ...]:
@@ -171,33 +182,35 @@ class Portal:
     ) -> RunResult:
         """Run an agent; who asks is given the content of the answer, whatever he may read later."""
         self._may_run(wanted)
-        result = await self._loom.run(
-            wanted.agent,
-            wanted.message,
-            session_id=wanted.session_id,
-            run_id=wanted.run_id,
-            attachments=wanted.attachments,
-            context=wanted.context,
-            state=wanted.state,
-            judges=wanted.judges,
-            approver=approver,
-            on_chunk=on_chunk,
-        )
+        async with self._joining(wanted.session_id):
+            result = await self._loom.run(
+                wanted.agent,
+                wanted.message,
+                session_id=wanted.session_id,
+                run_id=wanted.run_id,
+                attachments=wanted.attachments,
+                context=wanted.context,
+                state=wanted.state,
+                judges=wanted.judges,
+                approver=approver,
+                on_chunk=on_chunk,
+            )
         return await self._restricted(result)
 
     async def submit(self, wanted: Wanted) -> Accepted:
         """Run an agent in the background."""
         self._may_run(wanted)
-        run_id = await self._loom.submit(
-            wanted.agent,
-            wanted.message,
-            session_id=wanted.session_id,
-            run_id=wanted.run_id,
-            attachments=wanted.attachments,
-            context=wanted.context,
-            state=wanted.state,
-            judges=wanted.judges,
-        )
+        async with self._joining(wanted.session_id):
+            run_id = await self._loom.submit(
+                wanted.agent,
+                wanted.message,
+                session_id=wanted.session_id,
+                run_id=wanted.run_id,
+                attachments=wanted.attachments,
+                context=wanted.context,
+                state=wanted.state,
+                judges=wanted.judges,
+            )
         return await self._accepted(run_id, wanted.session_id)
 
     async def run_graph(
@@ -210,9 +223,10 @@ class Portal:
     ) -> RunResult:
         """Run a graph until it is over or waits; its failure is told by the result."""
         self.may_run_graph(name)
-        told = await self._loom.run_graph(
-            name, input, session_id=session_id, run_id=run_id, raise_on_error=False
-        )
+        async with self._joining(session_id):
+            told = await self._loom.run_graph(
+                name, input, session_id=session_id, run_id=run_id, raise_on_error=False
+            )
         result = await self._loom.result(told.run_id, session_id=session_id)
         return await self._restricted(result)
 
@@ -226,7 +240,8 @@ class Portal:
     ) -> Accepted:
         """Run a graph in the background."""
         self.may_run_graph(name)
-        begun = await self._loom.submit_graph(name, input, session_id=session_id, run_id=run_id)
+        async with self._joining(session_id):
+            begun = await self._loom.submit_graph(name, input, session_id=session_id, run_id=run_id)
         return await self._accepted(begun, session_id)
 
     async def trigger(
@@ -458,6 +473,25 @@ class Portal:
         self.require("run")
         self._loom.graphs.find(name)
         self._require_agent(name)
+
+    @asynccontextmanager
+    async def _joining(self, session_id: SessionId | None) -> AsyncGenerator[None]:
+        """Begin a run in a session: what was said to the agents there is read by the new one.
+
+        What those below them said is not. A run id that is taken is refused without saying where.
+        """
+        if session_id is not None and self.visitor.agents:
+            with suppress(UnknownSession):
+                for run in (await self._loom.session(session_id)).runs:
+                    if run.parent_run_id is None:
+                        self._require_agent(run.agent)
+        try:
+            yield
+        except RunExists as error:
+            taken = error.params.get("run_id", "")
+            raise RunExists(
+                "run id {run_id} was used already: choose another", run_id=taken
+            ) from error
 
     def _require_offered(self, name: str) -> None:
         spec = next((a for a in self._loom.config.agents if a.name == name), None)

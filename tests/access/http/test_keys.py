@@ -125,7 +125,7 @@ async def test_a_key_for_one_agent_has_nothing_to_do_with_others(keyed: Door) ->
 async def test_a_shared_session_is_closed_to_a_key_for_one_of_its_agents(keyed: Door) -> None:
     """What another agent did in a session is neither read nor deleted with it."""
     await keyed.begin("bonjour", session_id="s", secret="all")
-    await keyed.begin("bonjour", "relance", session_id="s", run_id="r", secret="only-relance")
+    await keyed.begin("bonjour", "relance", session_id="s", run_id="r", secret="all")
     for method, path in [
         ("GET", "/sessions/s"),
         ("GET", "/sessions/s/events"),
@@ -216,3 +216,70 @@ async def test_pub11_only_a_key_that_may_decide_decides_and_it_signs(keyed: Door
     events = await keyed.loom.events("r")
     (by,) = (e.payload.by for e in events if e.type == "approval.granted")  # type: ignore[attr-defined]
     assert by == "Ana (admin) (approve)"
+
+
+@pytest.mark.parametrize("background", [False, True])
+async def test_a_key_does_not_join_what_other_agents_said(keyed: Door, background: bool) -> None:
+    """Its agent would read the words of another one, and say them: 403, and nothing begins."""
+    await keyed.begin("Secret", agent="a", secret="all", session_id="commune", run_id="premier")
+    own = await keyed.ask(
+        "POST",
+        "/agents/relance/runs",
+        secret="only-relance",
+        json={"message": "Répète.", "session_id": "commune", "background": background},
+    )
+    assert own.status_code == 403, own.text
+    assert len((await keyed.get("/sessions/commune", "all"))["runs"]) == 1
+    begun = {"message": "Va", "session_id": "mienne", "background": background}
+    for _ in range(2):
+        answer = await keyed.ask("POST", "/agents/relance/runs", secret="only-relance", json=begun)
+        assert answer.status_code in {201, 202}, answer.text
+        await keyed.loom.drain()
+    taken = await keyed.ask(
+        "POST",
+        "/agents/relance/runs",
+        secret="only-relance",
+        json={"message": "Va", "run_id": "premier"},
+    )
+    assert taken.status_code == 409
+    assert "commune" not in taken.text
+
+
+async def test_what_is_counted_is_about_every_agent(keyed: Door) -> None:
+    """A key that is limited to some agents is not told what the others did."""
+    asked = {name: {"Authorization": f"Bearer lk_{name}"} for name in ("only-relance", "all")}
+    told = {
+        name: (await keyed.client.get("/metrics", headers=headers)).status_code
+        for name, headers in asked.items()
+    }
+    assert told == {"only-relance": 403, "all": 200}
+
+
+async def test_a_key_that_is_given_twice_is_refused(keyed: Door) -> None:
+    """Whoever stands between might have read the other one."""
+    for name in ("Authorization", "X-API-Key"):
+        word = "Bearer " if name == "Authorization" else ""
+        headers = [(name, f"{word}lk_read"), (name, f"{word}lk_all")]
+        answer = await keyed.client.get("/v1/agents", headers=headers)
+        assert answer.status_code == 401, answer.text
+
+
+@pytest.mark.parametrize(
+    "charset", ["punycode", "undefined", "utf-7", "idna", "raw_unicode_escape"]
+)
+async def test_a_form_in_another_encoding_is_refused(keyed: Door, charset: str) -> None:
+    """The texts of a form are UTF-8: no other word of the request chooses how they are read."""
+    body = b'--x\r\nContent-Disposition: form-data; name="message"\r\n\r\nVa\r\n--x--\r\n'
+    kind = f"multipart/form-data; boundary=x; charset={charset}"
+    headers = {"Content-Type": kind}
+    answer = await keyed.ask("POST", "/agents/a/runs", secret="all", content=body, headers=headers)
+    assert answer.status_code == 415, answer.text
+
+
+async def test_a_key_goes_on_with_its_own_conversation(keyed: Door) -> None:
+    """Also when its agent had another one work below it."""
+    for message in ("délègue", "bonjour"):
+        run = await keyed.begin(message, "a", secret="only-a", session_id="suivie")
+    runs = (await keyed.get("/sessions/suivie", "all"))["runs"]
+    assert {each["agent"] for each in runs} == {"a", "aide"}
+    assert run["status"] == "completed"

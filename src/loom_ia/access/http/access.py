@@ -56,7 +56,10 @@ class Doorkeeper:
                 "a page of {origin} cannot come in while no key is declared: any site could",
                 origin=origin[:200],
             )
-        visitor = self.visitor(headers.get("authorization"), headers.get("x-api-key"))
+        given = [headers.getlist(name) for name in ("authorization", "x-api-key")]
+        if self.keys is not None and any(len(values) > 1 for values in given):
+            raise KeyRefused("the key is given twice: send it once")
+        visitor = self.visitor(*(values[0] if values else None for values in given))
         return Portal(self.loom, visitor, "rest")
 
     def _require_known_host(self, host: str) -> None:

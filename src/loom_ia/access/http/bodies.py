@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar, cast
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 
 from loom_ia.access.http.problems import OURS
@@ -27,6 +28,7 @@ ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 MOST_FILES: Final = 100
 _MOST_FIELDS: Final = 32
 _LARGE: Final = 1_048_576
+_CHARSETS: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 
 
 class Body(BaseModel):
@@ -173,9 +175,17 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+def _charset(request: Request) -> str:
+    """Give the encoding that a request says its texts are in, as the reader of forms takes it."""
+    _, options = parse_options_header(request.headers.get("content-type", ""))
+    return options.get(b"charset", b"utf-8").decode("latin-1").lower()
+
+
 async def _read_form(request: Request) -> tuple[NewRun, tuple[Attachment, ...]]:
     given: dict[str, Any] = {}
     files: list[Attachment] = []
+    if _charset(request) not in _CHARSETS:
+        raise WrongType("the texts of a form must be UTF-8")
     form = await request.form(max_files=MOST_FILES, max_fields=_MOST_FIELDS)
     try:
         for name, value in form.multi_items():

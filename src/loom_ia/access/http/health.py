@@ -78,8 +78,12 @@ def router_of(loom: Loom, metrics: Metrics, base_path: str) -> APIRouter:
         },
     )
     async def told(visit: Visit) -> Response:
-        """Give numbers about this process since it began, for Prometheus. Scope: `read`."""
+        """Give numbers about this process since it began, for Prometheus. Scope: `read`.
+
+        They are about every agent: a key that is limited to some is refused.
+        """
         visit.require("read")
+        visit.require_every_agent()
         return Response(metrics.text(), headers={"content-type": CONTENT_TYPE})
 
     del alive, ready, told
