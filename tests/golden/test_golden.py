@@ -27,6 +27,7 @@ LOOM = Path(sys.executable).parent / "loom"
 MODULES = (
     "loom_ia",
     "loom_ia.access",
+    "loom_ia.access.http",
     "loom_ia.agents",
     "loom_ia.config",
     "loom_ia.core.events",
@@ -76,6 +77,16 @@ def _unwrapped(page: str) -> str:
     return re.sub(r"(--[\w-]+) \S+, (?=--)", r"\1, ", "".join(f"{part}\n" for part in parts))
 
 
+def _openapi() -> str:
+    from loom_ia.access import Loom
+    from loom_ia.access.http import create_app
+    from loom_ia.config import LoomConfig
+
+    document = create_app(Loom(LoomConfig(version=1))).openapi()
+    del document["info"]["version"]
+    return _json(document)
+
+
 GOLDEN: dict[str, Callable[[], str]] = {
     "names.json": _names,
     "events.schema.json": lambda: _json(event_schema()),
@@ -84,6 +95,7 @@ GOLDEN: dict[str, Callable[[], str]] = {
     "agent.schema.json": lambda: _loom("schema", "--agent"),
     "graph.schema.json": lambda: _loom("schema", "--graph"),
     "help.txt": _help,
+    "openapi.json": _openapi,
 }
 
 
