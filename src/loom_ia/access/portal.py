@@ -5,6 +5,7 @@ through the door, and whether content is shown. Doors translate and never decide
 is refused before anything is read or written, and the visitor alone says who acts.
 """
 
+import re
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 Door: TypeAlias = Literal["rest", "mcp"]
 
 _PAGE: Final = 1_000
+_EVENT_ID: Final = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 
 class AgentShown(Value):
@@ -380,6 +382,8 @@ class Portal:
         self.require("read")
         if query.agent is not None:
             self._require_agent(query.agent)
+        if query.after is not None and not _EVENT_ID.fullmatch(query.after):
+            raise _no_event(query.after)
         found = await self._found(replace(query, tenant_id=self.visitor.tenant_id))
         if not found and query.after is not None:
             await self._require_event(query.after)
@@ -616,11 +620,7 @@ class Portal:
         before = str(UUID(int=max(UUID(event_id).int - 1, 0)))
         asked = EventQuery(tenant_id=self.visitor.tenant_id, after=before, limit=1)
         if not any(event.event_id == event_id for event in await self._loom.query(asked)):
-            raise CursorRefused(
-                "no event has the id {event_id}: nothing can be found after it",
-                event_id=event_id,
-                last=None,
-            )
+            raise _no_event(event_id)
 
     async def _found(self, query: EventQuery) -> list[Event]:
         if not self.visitor.agents or query.agent is not None:
@@ -661,6 +661,14 @@ class _Guard:
                     key=visitor.name,
                     agent=name,
                 )
+
+
+def _no_event(event_id: str) -> CursorRefused:
+    return CursorRefused(
+        "no event has the id {event_id}: nothing can be found after it",
+        event_id=event_id,
+        last=None,
+    )
 
 
 def _agent_of(run: RunState, session: SessionState) -> str:

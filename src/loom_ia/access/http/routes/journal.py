@@ -1,6 +1,6 @@
 """The journal: searched, and read as a tree."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
@@ -13,8 +13,6 @@ from loom_ia.core.events.envelope import EventStatus
 from loom_ia.core.events.query import EventQuery
 from loom_ia.core.views.trace import Trace
 from loom_ia.tenancy.visitor import EVERYBODY
-
-_EVENT_ID: Final = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 
 router = APIRouter(tags=["journal"])
 
@@ -41,7 +39,7 @@ async def search(  # noqa: PLR0913, PLR0917 -- one parameter for each condition
     since: Annotated[Instant | None, Query(description="Written then or later.")] = None,
     until: Annotated[Instant | None, Query(description="Written before.")] = None,
     after: Annotated[
-        str | None, Query(pattern=_EVENT_ID, description="The last event_id of the page before.")
+        str | None, Query(max_length=64, description="The last event_id of the page before.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=10_000, description="At most so many.")] = 100,
 ) -> Response:
