@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from loom_ia.adapters.mcp.pool import load
+from loom_ia.adapters.mcp.pool import ServerFailed, load
 from loom_ia.adapters.mcp.source import McpSource
 from loom_ia.core.errors import SourceUnavailable, ToolError, UnknownEffect
 from loom_ia.core.model.mcp import McpServer
@@ -154,13 +154,14 @@ async def test_a_refused_key_is_said_and_never_shown(
         await kept(stack, source(f"http://127.0.0.1:{free_port()}/mcp")).open(context())
 
 
+CUT = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 3\r\n\r\n{"
 Answer = Callable[[dict[str, Any], dict[str, str]], bytes | None]
 
 
 def said(document: Any, *, status: str = "200 OK", **headers: str) -> bytes:
     """One answer on the wire."""
     body = document if isinstance(document, bytes) else json.dumps(document).encode()
-    head = {"content-type": "application/json", "content-length": str(len(body)), **headers}
+    head = {"content_type": "application/json", "content_length": str(len(body)), **headers}
     lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in head.items())
     return f"HTTP/1.1 {status}\r\n{lines}\r\n".encode() + body
 
@@ -184,6 +185,8 @@ async def wire(answer: Answer) -> AsyncIterator[tuple[int, list[dict[str, str]]]
                     break
                 writer.write(reply)
                 await writer.drain()
+                if reply == CUT:
+                    break
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 20)
@@ -234,35 +237,97 @@ ELSEWHERE = said(b"", status="307 Temporary Redirect", location="http://127.0.0.
 PACKED = said(b"\x1f\x8b", content_encoding="gzip")
 
 
+TIMEOUT = {"error": {"code": 504, "message": "Gateway Timeout"}}
+
+
 @pytest.mark.parametrize(
-    ("reply", "error", "words"),
+    "reply",
     [
-        (None, UnknownEffect, "^$"),
-        (GATEWAY, UnknownEffect, "^$"),
-        (HUGE, ToolError, "cannot be read|answered with an error"),
-        (ELSEWHERE, ToolError, "not followed"),
-        (PACKED, ToolError, "compresses"),
-        (said(b"", status="403 Forbidden"), ToolError, "HTTP 403"),
-        (said(b"nonsense"), ToolError, "cannot be read|answered with an error"),
+        None,
+        GATEWAY,
+        HUGE,
+        ELSEWHERE,
+        PACKED,
+        FORGOTTEN,
+        said(b"", status="307 Temporary Redirect", location="/other"),
+        said(b"", status="302 Found", location="/other"),
+        said(TIMEOUT, status="504 Gateway Timeout"),
+        said(TIMEOUT, status="400 Bad Request"),
+        said(b"\x1f\x8b", status="504 Gateway Timeout", content_encoding="gzip"),
+        said(b"", status="408 Request Timeout"),
+        said(b"", status="403 Forbidden"),
+        said(b"", status="202 Accepted"),
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        said(b"<html>", content_type="text/html"),
+        said(b"nonsense"),
+        said(b"{oops"),
+        said({"jsonrpc": "2.0", "id": 10_000, "result": {}}),
+        said({"jsonrpc": "2.0", "id": 10_000, "error": {"code": -32601, "message": "no"}}),
+        said(b"data: {oops\n\n", content_type="text/event-stream"),
+        CUT,
     ],
 )
-async def test_what_becomes_of_a_call(
-    stack: AsyncExitStack, reply: bytes | None, error: type[Exception], words: str
+async def test_what_is_no_answer_leaves_an_unknown_effect(
+    stack: AsyncExitStack, reply: bytes | None
 ) -> None:
-    """What may have been done is unknown; what was not is said; the next call goes on."""
-    async with wire(on_call(reply)) as (port, heard), AsyncExitStack() as inner:
+    """A call that may have reached the server is sent once, and nobody says that it did nothing."""
+    calls = list[dict[str, Any]]()
+    inner_answer = on_call(reply)
+
+    def answer(message: dict[str, Any], headers: dict[str, str]) -> bytes | None:
+        if message.get("method") == "tools/call":
+            calls.append(message)
+        return inner_answer(message, headers)
+
+    async with wire(answer) as (port, heard), AsyncExitStack() as inner:
         opened = await kept(inner, source(f"http://127.0.0.1:{port}/mcp")).open(context())
-        with pytest.raises(error, match=words):
+        with pytest.raises(UnknownEffect, match=r"^$"):
             await tool(opened, "echo").call({}, called())
+        assert len(calls) == 1
         assert (await tool(opened, "echo").call({}, called())).text == "done"
+        assert len(calls) == 2
         assert {request["authorization"] for request in heard} == {KEY}
 
 
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (-32602, ToolError),
+        (-32601, ToolError),
+        (-32603, ServerFailed),
+        (-32098, ServerFailed),
+        (-32097, ServerFailed),
+        (7, ServerFailed),
+    ],
+)
+async def test_an_error_of_the_server_is_its_own_word(
+    stack: AsyncExitStack, kind: str, code: int, error: type[Exception]
+) -> None:
+    """No code makes a call be sent again; only the protocol's own say that nothing was begun."""
+    calls = list[dict[str, Any]]()
+
+    def answer(message: dict[str, Any], headers: dict[str, str]) -> bytes:
+        if message.get("method") != "tools/call":
+            return good(message, headers)
+        calls.append(message)
+        told = {"code": code, "message": "its own words"}
+        body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": told}).encode()
+        return said(b"data: " + body + b"\n\n" if "stream" in kind else body, content_type=kind)
+
+    async with wire(answer) as (port, _), AsyncExitStack() as inner:
+        opened = await kept(inner, source(f"http://127.0.0.1:{port}/mcp")).open(context())
+        with pytest.raises(error, match="its own words"):
+            await tool(opened, "echo").call({}, called())
+        assert len(calls) == 1
+
+
 async def test_a_session_that_was_forgotten_is_made_again(stack: AsyncExitStack) -> None:
-    """A server that started again did nothing: the call is made, whatever its effect."""
+    """A call that may be made again is, in a new session."""
     async with wire(on_call(FORGOTTEN)) as (port, _), AsyncExitStack() as inner:
         opened = await kept(inner, source(f"http://127.0.0.1:{port}/mcp")).open(context())
-        assert (await tool(opened, "echo").call({}, called())).text == "done"
+        output = await tool(opened, "echo").call({}, called(may_act_again=True))
+        assert output.text == "done"
 
 
 async def test_a_harmless_call_goes_through_a_gateway(stack: AsyncExitStack) -> None:

@@ -3,11 +3,13 @@
 import asyncio
 import logging
 import resource
+import time
 from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
+from loom_ia.adapters.mcp.pool import ServerFailed
 from loom_ia.adapters.mcp.source import McpSource
 from loom_ia.core.errors import SourceUnavailable, ToolError, UnknownEffect, UnstorableValue
 from loom_ia.core.model.content import TextBlock
@@ -128,8 +130,10 @@ async def test_an_answer_that_is_too_large_fails_alone(hand: Hand, stack: AsyncE
     """200 MB do not enter our memory; the call fails, the connection and the others go on."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     opened = await kept(stack, hand.source()).open(context())
-    with pytest.raises(ToolError, match="larger than 10 MiB"):
+    with pytest.raises(UnknownEffect):
         await tool(opened, "echo").call({"do": "huge"}, called())
+    with pytest.raises(ToolError, match="larger than 10 MiB"):
+        await tool(opened, "echo").call({"do": "huge"}, called(may_act_again=True))
     assert (await tool(opened, "echo").call({"do": "x"}, called())).text == "x done"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60 * 1024
     assert len(hand.pids) == 1
@@ -143,7 +147,7 @@ async def test_what_json_cannot_hold_is_mended_or_refused(
     echo = tool(opened, "echo")
     assert (await echo.call({"do": "surrogate"}, called())).text == "a�"
     for do in ("nan", "deep"):
-        with pytest.raises((ToolError, UnstorableValue)):
+        with pytest.raises((UnknownEffect, UnstorableValue)):
             await echo.call({"do": do}, called())
     assert (await echo.call({"do": "x"}, called())).text == "x done"
     assert len(hand.pids) == 1
@@ -222,6 +226,54 @@ async def test_a_call_lost_in_flight_is_unknown(hand: Hand, stack: AsyncExitStac
     with pytest.raises(UnknownEffect):
         await tool(opened, "echo").call({"do": "die"}, called())
     assert len(hand.notes("calls")) == 1
+
+
+@pytest.mark.parametrize("do", ["cut", "no_object", "strange"])
+async def test_an_answer_that_is_none_is_unknown(
+    hand: Hand, stack: AsyncExitStack, do: str
+) -> None:
+    """Whoever acted and answers what cannot be read did not say that nothing was done."""
+    opened = await kept(stack, hand.source()).open(context())
+    with pytest.raises(UnknownEffect):
+        await tool(opened, "echo").call({"do": do}, called())
+    assert len(hand.notes("calls")) == 1
+
+
+async def test_no_code_of_a_server_repeats_a_call(hand: Hand, stack: AsyncExitStack) -> None:
+    """An error is the server's word that it failed, and never a reason to send it again."""
+    opened = await kept(stack, hand.source()).open(context())
+    for count, code in enumerate((-32098, -32097, -32603, 7), 1):
+        with pytest.raises(ServerFailed, match="its own words"):
+            await tool(opened, "echo").call({"do": f"code{code}"}, called())
+        assert len(hand.notes("calls")) == count
+
+
+@pytest.mark.parametrize("kind", ["nodes", "many"])
+async def test_a_list_holds_nobody_up(hand: Hand, stack: AsyncExitStack, kind: str) -> None:
+    """A huge schema is withheld and a long list is read without stopping anything else."""
+    huge: Any = {"type": "integer"}
+    for _ in range(16):
+        huge = {"anyOf": [huge, huge]}
+    if kind == "nodes":
+        hand.define(definition("echo"), definition("huge", outputSchema=huge))
+    else:
+        hand.mark("one_page")
+        hand.define(*(definition(f"t{n}", description="d" * 1_500) for n in range(500)))
+    worst = 0.0
+
+    async def tick() -> None:
+        nonlocal worst
+        last = time.monotonic()
+        while True:
+            await asyncio.sleep(0.005)
+            now = time.monotonic()
+            worst, last = max(worst, now - last), now
+
+    ticking = asyncio.create_task(tick())
+    opened = await kept(stack, hand.source(connect_timeout=60)).open(context())
+    ticking.cancel()
+    assert len(names(opened)) == (1 if kind == "nodes" else 500)
+    assert worst < 1.0
 
 
 async def test_a_harmless_call_is_made_once_more(hand: Hand, stack: AsyncExitStack) -> None:

@@ -6,10 +6,12 @@ MESSAGE_BYTES: Final = 10 * 1024 * 1024
 """One message. A larger answer is dropped, and its call fails by an error that says so."""
 LIST_PAGES: Final = 50
 TOOLS: Final = 1_000
-DEFINITIONS_CHARS: Final = 4 * 1024 * 1024
+DEFINITIONS_CHARS: Final = 2 * 1024 * 1024
 """All the definitions of a server, as JSON."""
 DEFINITION_CHARS: Final = 128 * 1024
 """One definition; a tool whose definition is longer is withheld."""
+DEFINITION_NODES: Final = 10_000
+"""Values in one definition; a tool whose definition has more is withheld."""
 DESCRIPTION_CHARS: Final = 8_000
 """What a model is shown of a description; the rest is cut."""
 NAME_CHARS: Final = 256

@@ -13,12 +13,15 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Final, cast
 
+from mcp_types import PARSE_ERROR
+
 from loom_ia.adapters.mcp.bounds import ERROR_CHARS, LIST_PAGES, TOOLS
 from loom_ia.adapters.mcp.definitions import Listed, read_page
-from loom_ia.adapters.mcp.http import NO_ANSWER, SESSION_GONE, address_streams
+from loom_ia.adapters.mcp.http import address_streams
 from loom_ia.adapters.mcp.session import CONNECTION_CLOSED, MCPError, Session, make_session
 from loom_ia.adapters.mcp.settings import Settings
 from loom_ia.adapters.mcp.stdio import Errors, Program, program_streams
+from loom_ia.adapters.mcp.words import NOT_BEGUN, word_of
 from loom_ia.core.errors import SourceUnavailable, told
 from loom_ia.core.json import JsonObject, storable_text
 
@@ -41,7 +44,15 @@ class Lost(Exception):
 
 
 class Refused(Exception):
-    """The server answered that it cannot do what it was asked; the text is its own."""
+    """The server answered by an error; `is_begun` unless the protocol says that nothing was."""
+
+    def __init__(self, text: str, *, is_begun: bool = True) -> None:
+        super().__init__(text)
+        self.is_begun = is_begun
+
+
+class Unreadable(Refused):
+    """What came is no answer that can be read; the text is ours."""
 
 
 @dataclass(eq=False, slots=True)
@@ -222,7 +233,7 @@ class Connection:
         for _ in range(LIST_PAGES):
             asked = cursor
             page = await self._asked(lambda at=asked: session.page(at))
-            cursor = read_page(page, listed)
+            cursor = await read_page(page, listed)
             if not cursor or listed.is_cut or len(listed.definitions) >= TOOLS:
                 listed.is_cut |= bool(cursor)
                 return
@@ -243,17 +254,18 @@ class Connection:
         try:
             return await ask()
         except MCPError as error:
-            if error.code == SESSION_GONE:
-                self._lost()
-                raise Lost(is_undone=True) from error
-            if error.code == CONNECTION_CLOSED:
+            word = word_of(error.error.data)
+            if word == "gone" or error.code == CONNECTION_CLOSED:
                 self._lost()
                 raise Lost from error
-            if error.code == NO_ANSWER:
+            if word == "lost":
                 raise Lost from error
-            raise Refused(sentence(error.message)) from error
+            if word == "unreadable" or error.code == PARSE_ERROR:  # the SDK says so of a stream
+                raise Unreadable(sentence(error.message)) from error
+            is_begun = error.code not in NOT_BEGUN
+            raise Refused(sentence(error.message), is_begun=is_begun) from error
         except (ValueError, RuntimeError) as error:  # of the SDK: what came is no answer
-            raise Refused(f"its answer cannot be read ({type(error).__name__})") from error
+            raise Unreadable(f"its answer cannot be read ({type(error).__name__})") from error
 
 
 def sentence(text: str) -> str:

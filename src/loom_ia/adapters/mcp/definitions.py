@@ -1,5 +1,6 @@
 """What a server says of each of its tools, taken one by one."""
 
+import asyncio
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,6 +8,7 @@ from typing import Any, Final, cast
 
 from loom_ia.adapters.mcp.bounds import (
     DEFINITION_CHARS,
+    DEFINITION_NODES,
     DEFINITIONS_CHARS,
     NAME_CHARS,
     TOOLS,
@@ -72,6 +74,11 @@ class Listed:
             label = ascii(name)[:NAME_CHARS] if isinstance(name, str) else "(no name)"
             self._withhold(label, f"its name is no text of 1 to {NAME_CHARS} characters")
             return
+        if self.is_cut:
+            return
+        if is_too_large(cast("object", tool)):
+            self._withhold(name, f"its definition is longer than {DEFINITION_CHARS} characters")
+            return
         try:
             definition, length = _defined(cast("dict[str, object]", tool))
         except UnstorableValue as error:
@@ -103,14 +110,41 @@ def _defined(tool: dict[str, object]) -> tuple[Definition, int]:
     return Definition(str(known["name"]), known, digest(known)), len(canonical(known))
 
 
-def read_page(page: Any, listed: Listed) -> str:
+def is_too_large(value: object) -> bool:
+    """Whether a definition is too much to look at; told without looking at more than that."""
+    chars, nodes, waiting = 0, 0, [value]
+    while waiting:
+        one = waiting.pop()
+        nodes += 1
+        if isinstance(one, str):
+            chars += len(one)
+        elif isinstance(one, dict):
+            members = cast("dict[str, object]", one)
+            nodes += len(members)
+            if nodes <= DEFINITION_NODES:
+                chars += sum(map(len, members))
+                waiting.extend(members.values())
+        elif isinstance(one, list):
+            items = cast("list[object]", one)
+            nodes += len(items)
+            if nodes <= DEFINITION_NODES:
+                waiting.extend(items)
+        if nodes > DEFINITION_NODES or chars > DEFINITION_CHARS:
+            return True
+    return False
+
+
+async def read_page(page: Any, listed: Listed) -> str:
     """Take the tools of one page in, and give where the next one begins; nothing at the end."""
     if not isinstance(page, dict):
         return ""
     document = cast("dict[str, object]", page)
     tools = document.get("tools")
     for tool in cast("list[object]", tools) if isinstance(tools, list) else ():
+        if listed.is_cut:
+            break
         listed.add(tool)
+        await asyncio.sleep(0)  # a long list holds nobody up
     cursor = document.get("nextCursor")
     return cursor if isinstance(cursor, str) else ""
 

@@ -1,7 +1,7 @@
 """A server that is an address: our headers go nowhere else, and what comes back is bounded.
 
 An answer that is no message of the protocol (a gateway's page, a refused key) is turned into one,
-so that what became of a call can be told from it.
+so that what became of a call can be told from it. Nothing that is sent is sent again elsewhere.
 """
 
 import asyncio
@@ -15,17 +15,13 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import INTERNAL_ERROR
 
 from loom_ia.adapters.mcp.bounds import MESSAGE_BYTES
-
-SESSION_GONE: Final = -32_098
-"""The code of an answer that says that the server forgot this session: it did nothing."""
-
-NO_ANSWER: Final = -32_097
-"""The code of an answer that is not the server's: nobody knows what it did."""
+from loom_ia.adapters.mcp.words import Ours, marked
 
 _SESSION_HEADER: Final = "mcp-session-id"
 _STREAM: Final = "text/event-stream"
 _GOODBYE_S: Final = 2.0
 _ERROR_BYTES: Final = 64 * 1024
+_PACKED: Final = "it compresses its answers, which it was asked not to do"
 
 
 @contextlib.asynccontextmanager
@@ -62,9 +58,16 @@ class _Bounded(httpx2.AsyncBaseTransport):
             return await self._goodbye(request)
         response = await self._inner.handle_async_request(request)
         kind = response.headers.get("content-type", "").lower()
+        if request.method == "POST" and (call := _call_id(request)) is not None:
+            return await _answered(call, request, response, kind)
+        if 300 <= response.status_code < 400:
+            await response.aclose()
+            if request.method != "POST":
+                return httpx2.Response(502)
+            return _said(f"HTTP {response.status_code}: a redirection is not followed")
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
-            return _said(INTERNAL_ERROR, "it compresses its answers, which it was asked not to do")
+            return _said(_PACKED, word="unreadable")
         if response.status_code >= 400 and request.method == "POST":
             return await _failure(request, response)
         if not kind.startswith(_STREAM):
@@ -104,22 +107,90 @@ _TOO_LARGE: Final = b"\x00"
 """What makes a document unreadable: the call fails by that, and the connection lasts."""
 
 
-async def _failure(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
-    body = b""
-    async for chunk in cast("httpx2.AsyncByteStream", response.stream):
-        body += chunk[:_ERROR_BYTES]
-        if len(body) >= _ERROR_BYTES:
-            break
-    await response.aclose()
+def _call_id(request: httpx2.Request) -> object:
+    """Give the id of a call of a tool; None when something else is asked."""
+    document = json.loads(request.content or b"null")
+    if not isinstance(document, dict):
+        return None
+    message = cast("dict[str, Any]", document)
+    return message.get("id") if message.get("method") == "tools/call" else None
+
+
+async def _answered(
+    call: object, request: httpx2.Request, response: httpx2.Response, kind: str
+) -> httpx2.Response:
+    """Let an answer to a call through when it is one; anything else becomes a word of ours."""
     status = response.status_code
+    packed = response.headers.get("content-encoding", "identity").lower() != "identity"
+    if status == 200 and kind.startswith(_STREAM) and not packed:
+        return response
+    limit = MESSAGE_BYTES if status < 400 else _ERROR_BYTES
+    body: bytes | None = None
+    if not packed and not 300 <= status < 400 and status < 500:
+        try:
+            body = await _body(response, limit)
+        except httpx2.TransportError:
+            return _said("its answer was cut", word="lost")
+    await response.aclose()
     if status == 404 and _SESSION_HEADER in request.headers:
-        return _said(SESSION_GONE, "the server forgot this session", status)
+        return _said("the server forgot this session", word="gone")
+    if status >= 400 and (body is None or not _is_answer(body, call, errors_only=True)):
+        return _said(_reason(status), word="lost" if status >= 500 else "unreadable")
+    if 300 <= status < 400:
+        return _said(f"HTTP {status}: a redirection is not followed", word="unreadable")
+    if packed:
+        return _said(_PACKED, word="unreadable")
+    if body is None or not _is_answer(body, call):
+        return _said("its answer cannot be read", word="unreadable")
+    return httpx2.Response(status, headers={"content-type": "application/json"}, content=body)
+
+
+async def _body(response: httpx2.Response, limit: int) -> bytes | None:
+    """Read a body, None when it is larger than that."""
+    body = bytearray()
+    async for chunk in cast("httpx2.AsyncByteStream", response.stream):
+        body += chunk
+        if len(body) > limit:
+            return None
+    return bytes(body)
+
+
+def _is_answer(body: bytes, call: object, *, errors_only: bool = False) -> bool:
+    """Whether a body is an answer of the protocol to that very call."""
+    try:
+        document: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(document, dict):
+        return False
+    said = cast("dict[str, Any]", document)
+    if said.get("jsonrpc") != "2.0" or said.get("id") != call or isinstance(said["id"], bool):
+        return False
+    error: Any = said.get("error")
+    if isinstance(error, dict):
+        known = cast("dict[str, Any]", error)
+        is_error = type(known.get("code")) is int and isinstance(known.get("message"), str)
+        return is_error and "result" not in said
+    return not errors_only and "error" not in said and isinstance(said.get("result"), dict)
+
+
+async def _failure(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+    """Tell what became of a request that is no call: it may be made again."""
+    status = response.status_code
+    body = await _body(response, _ERROR_BYTES) or b""
+    await response.aclose()
+    if status == 404 and _SESSION_HEADER in request.headers:
+        return _said("the server forgot this session", status, word="gone")
     if _is_error(body):
         return httpx2.Response(status, headers={"content-type": "application/json"}, content=body)
     if status >= 500:
-        return _said(NO_ANSWER, f"HTTP {status}", status)
+        return _said(f"HTTP {status}", status, word="lost")
+    return _said(_reason(status), status)
+
+
+def _reason(status: int) -> str:
     refused = " (the server refuses the key)" if status in (401, 403) else ""
-    return _said(INTERNAL_ERROR, f"HTTP {status}{refused}", status)
+    return f"HTTP {status}{refused}"
 
 
 def _is_error(body: bytes) -> bool:
@@ -130,6 +201,8 @@ def _is_error(body: bytes) -> bool:
     return False
 
 
-def _said(code: int, message: str, status: int = 400) -> httpx2.Response:
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
-    return httpx2.Response(status, json=error)
+def _said(message: str, status: int = 400, *, word: Ours | None = None) -> httpx2.Response:
+    error: dict[str, Any] = {"code": INTERNAL_ERROR, "message": message}
+    if word is not None:
+        error["data"] = marked(word)
+    return httpx2.Response(status, json={"jsonrpc": "2.0", "id": None, "error": error})

@@ -39,6 +39,10 @@ async def load() -> None:
         logging.getLogger("mcp").addHandler(_NOWHERE)
 
 
+class ServerFailed(Exception):
+    """The server says that a call failed, which does not say that it did nothing before."""
+
+
 @dataclass(eq=False, slots=True)
 class Line:
     """The way to one server, over one connection at a time. Implements `Caller`."""
@@ -160,23 +164,30 @@ class Line:
     async def call(self, definition: Definition, arguments: JsonObject, asking: Asking) -> object:
         """Give the result of a call as it came; see `Caller`.
 
-        Raises `UnknownEffect` when nobody knows what became of it, `ToolError` for anything else.
+        Raises `UnknownEffect` when nobody knows what became of it, `ServerFailed` when it failed
+        after it may have begun, `ToolError` for anything else.
         """
-        from loom_ia.adapters.mcp.connection import Lost, Refused
+        from loom_ia.adapters.mcp.connection import Lost, Refused, Unreadable
 
         def told(name: TextName, **params: str) -> ToolError:
             return ToolError(prompt_text(asking.language, name, **params))
 
         for is_last in (False, True):
+            is_sent = False
             try:
                 connection = await self.connection(force=True)
                 if not await self._is_the_same(connection, definition):
                     raise told("server_tool_changed", tool=definition.name)
+                is_sent = True
                 raw = await connection.call(definition.name, arguments, asking.meta)
             except SourceUnavailable as error:
                 raise told("server_lost") from error
             except Refused as error:
-                raise told("server_error", said=str(error)) from error
+                if not is_sent or asking.safe or not error.is_begun:
+                    raise told("server_error", said=str(error)) from error
+                if isinstance(error, Unreadable):
+                    raise UnknownEffect from error
+                raise ServerFailed(told("server_error", said=str(error))) from error
             except Lost as error:
                 may_repeat = asking.safe or error.is_undone
                 if is_last or not may_repeat:

@@ -29,6 +29,9 @@ from mcp_types.version import (
 )
 from pydantic import ValidationError
 
+from loom_ia.adapters.mcp.bounds import TOOLS
+from loom_ia.adapters.mcp.definitions import is_too_large
+
 __all__ = ["CONNECTION_CLOSED", "METHOD_NOT_FOUND", "MCPError", "Session", "make_session"]
 
 _RAW: Final = "loom-ia/raw"
@@ -42,6 +45,8 @@ class Raw(Dispatcher[Any]):
         self._inner = inner
         self._gone = gone
         self.version = ""
+        self._kept: dict[int, Any] = {}
+        self._last = 0
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
@@ -50,19 +55,30 @@ class Raw(Dispatcher[Any]):
         raw: Any = await self._inner.send_raw_request(method, params, opts)
         if method not in _WIRE:
             return raw
-        kept: dict[str, Any] = {"_meta": {_RAW: raw}}
+        self._last += 1
+        self._kept[self._last] = raw  # kept beside the result, which the SDK walks through
+        kept: dict[str, Any] = {"_meta": {_RAW: self._last}}
         if self.version in MODERN_PROTOCOL_VERSIONS:
             kept["resultType"] = "complete"
         if method == "tools/call":
             return {**kept, "content": [], "isError": True}
         if self.version in MODERN_PROTOCOL_VERSIONS:
             kept |= {"ttlMs": 0, "cacheScope": "private"}
-        return {**kept, "tools": self._readable(kept, raw)}
+        return {**kept, "tools": await self._readable(kept, raw)}
 
-    def _readable(self, kept: dict[str, Any], raw: Any) -> list[Any]:
+    def came(self, result: types.Result) -> Any:
+        """Give what came for a result, once."""
+        return self._kept.pop(cast("int", (result.meta or {}).get(_RAW)), None)
+
+    async def _readable(self, kept: dict[str, Any], raw: Any) -> list[Any]:
         tools: Any = cast("dict[str, Any]", raw).get("tools") if isinstance(raw, dict) else None
         readable: list[Any] = []
         for tool in cast("list[Any]", tools) if isinstance(tools, list) else ():
+            if len(readable) >= TOOLS:
+                break
+            await asyncio.sleep(0)  # a long list holds nobody up
+            if is_too_large(tool):
+                continue
             with contextlib.suppress(ValidationError, KeyError, RecursionError):
                 methods.validate_server_result(
                     "tools/list", self.version, {**kept, "tools": [tool]}
@@ -166,12 +182,12 @@ class Session(ClientSession):
         """Give one page of `tools/list`, as it came."""
         params = types.PaginatedRequestParams(cursor=cursor) if cursor is not None else None
         result = await self.list_tools(params=params)
-        return (result.meta or {}).get(_RAW)
+        return self.raw.came(result)
 
     async def call(self, name: str, arguments: dict[str, Any], meta: dict[str, Any]) -> Any:
         """Give the result of a call, as it came."""
         result = await self.call_tool(name, arguments, meta=cast("Any", meta))
-        return (result.meta or {}).get(_RAW)
+        return self.raw.came(result)
 
 
 def _supported(error: MCPError) -> set[str]:

@@ -30,6 +30,7 @@ from mcp_types import (
 )
 
 from loom_ia.adapters.mcp.bounds import MESSAGE_BYTES, STDERR_CHARS, STDERR_LINES
+from loom_ia.adapters.mcp.words import marked
 from loom_ia.core.json import MAX_DEPTH, storable_text
 
 _log = logging.getLogger("loom_ia.mcp")
@@ -247,7 +248,7 @@ def _failed(line: bytes, reason: str) -> SessionMessage | None:
     match = _FIRST_ID.search(line[:_ENDS]) or _LAST_ID.search(line[-_ENDS:])
     if match is None or b'"method"' in line[:_ENDS]:
         return None
-    error = ErrorData(code=INTERNAL_ERROR, message=reason)
+    error = ErrorData(code=INTERNAL_ERROR, message=reason, data=marked("unreadable"))
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(match[1]), error=error))
 
 

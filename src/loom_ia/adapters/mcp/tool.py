@@ -1,11 +1,13 @@
 """One tool of a server, as a run calls it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from loom_ia.adapters.mcp.convert import to_output
 from loom_ia.adapters.mcp.definitions import Definition
 from loom_ia.adapters.mcp.schemas import Schemas
+from loom_ia.core.errors import UnknownEffect
 from loom_ia.core.json import JsonObject
 from loom_ia.core.model.content import ToolOutput
 from loom_ia.core.model.tooling import ToolSpec
@@ -51,4 +53,12 @@ class McpTool:
         # By what holds for it here, not by what its server hints at.
         asking = Asking(meta, context.may_act_again, context.language)
         raw = await self.caller.call(self.definition, arguments, asking)
+        if not asking.safe and not _is_result(raw):
+            raise UnknownEffect
         return to_output(raw, context.language)
+
+
+def _is_result(raw: object) -> bool:
+    """Whether a result says what became of the call: it was made, or more is asked before."""
+    known = (None, "complete", "input_required")
+    return isinstance(raw, Mapping) and cast("Mapping[str, Any]", raw).get("resultType") in known

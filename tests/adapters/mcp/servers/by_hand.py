@@ -134,6 +134,11 @@ def refused(message: Message) -> None:
     answer(message, error={"code": -32602, "message": "no such thing"})
 
 
+def fails(code: int) -> Callable[[Message], None]:
+    """Answer by an error of that code."""
+    return lambda message: answer(message, error={"code": code, "message": "its own words"})
+
+
 DATA = base64.b64encode(PNG).decode()
 DEEP = '{"structuredContent": {"n": ' + "[" * 100_000 + "]" * 100_000 + "}}"
 DOES: dict[str, Callable[[Message], None]] = {
@@ -146,6 +151,10 @@ DOES: dict[str, Callable[[Message], None]] = {
     "surrogate": raw('{"content": [{"type": "text", "text": "a\\ud83d"}]}'),
     "nan": raw('{"content": [], "structuredContent": {"n": NaN}}'),
     "deep": raw(DEEP),
+    "cut": raw('{"content": ['),
+    "no_object": raw("[1]"),
+    "strange": given({"content": [], "resultType": "strange"}),
+    **{f"code{code}": fails(code) for code in (-32098, -32097, -32603, 7)},
     "wrong": given({"content": [{"type": "hologram"}, 7, *text("and this")["content"]]}),
     "no_result": given({"content": "all is well"}),
     "image": given(
@@ -180,9 +189,10 @@ def listed(message: Message) -> None:
     note("lists", 1)
     tools = json.loads((FOLDER / "tools.json").read_text())
     at = int(((message.get("params") or {}).get("cursor")) or 0)
-    page: Message = {"tools": tools[at : at + 3]}
-    if at + 3 < len(tools):
-        page["nextCursor"] = str(at + 3)
+    size = len(tools) if (FOLDER / "one_page").exists() else 3
+    page: Message = {"tools": tools[at : at + size]}
+    if at + size < len(tools):
+        page["nextCursor"] = str(at + size)
     answer(message, result=page)
 
 
