@@ -15,7 +15,18 @@ from bench.cells import Cell, Machine, Outcome
 from bench.lines import LINES, Line
 from bench.report import MISSED, judge, table
 
-_ROUNDS: Final = {"W1": 5, "count": 1, "W2": 3, "W3": 5, "W4": 3, "W5": 5, "M1": 3, "G": 3, "T1": 1}
+_ROUNDS: Final = {
+    "W1": 5,
+    "count": 1,
+    "W2": 3,
+    "W3": 5,
+    "W4": 3,
+    "W5": 5,
+    "M1": 3,
+    "G": 3,
+    "T1": 1,
+    "A1": 3,
+}
 _PEER_ROUNDS: Final = {"W1": 3, "W2": 1, "W3": 3, "W4": 1, "W5": 3, "G": 3}
 _MORE_ON_DISK: Final = 2
 _MOST_QUICK_ROUNDS: Final = 2

@@ -64,7 +64,7 @@ async def trigger(
 
 
 def _delivery(door: Trigger, delivery_id: str | None) -> str:
-    delivery = storable_text(delivery_id or "").strip()
+    delivery = storable_text(delivery_id or "").strip(" \t")
     if len(delivery) > LONGEST_DELIVERY:
         raise DeliveryRefused(
             "the id of a delivery has at most {most} characters, not {count}",

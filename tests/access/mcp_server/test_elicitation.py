@@ -9,6 +9,8 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from loom_ia.access.mcp_server.results import asked_text
+from loom_ia.core.views.result import PendingApproval
 from tests.acceptance.project import Project, call, calling
 from tests.access.mcp_server.clients import (
     GENERATIONS,
@@ -272,3 +274,18 @@ async def _answer(
     )
     assert isinstance(answered, types.CallToolResult)
     return answered
+
+
+def test_what_hides_in_arguments_is_shown_by_its_number() -> None:
+    """What would turn a text around, or not be seen, is written out for whoever decides."""
+    said = asked_text(
+        PendingApproval(
+            run_id="r",
+            call_id="c",
+            tool_name="envoyer",
+            arguments={"a": "1\u202e5 \u200b€"},
+            reason="\u2066x",
+        )
+    )
+    assert "1[U+202E]5 [U+200B]€" in said
+    assert "[U+2066]x" in said

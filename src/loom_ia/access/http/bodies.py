@@ -7,12 +7,13 @@ cannot hold.
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar, cast
+from typing import Annotated, Any, Final, TypeVar, cast
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 
@@ -28,6 +29,9 @@ ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 MOST_FILES: Final = 100
 _MOST_FIELDS: Final = 32
 _LARGE: Final = 1_048_576
+MOST_VALUES: Final = 100_000
+_MOST_METADATA: Final = 65_536
+_TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"')
 _CHARSETS: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 
 
@@ -35,6 +39,12 @@ class Body(BaseModel):
     """A body in JSON: every field known, each of its own type."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def _short(metadata: JsonObject) -> JsonObject:
+    if len(json.dumps(metadata, ensure_ascii=False).encode()) > _MOST_METADATA:
+        raise ValueError(f"metadata have at most {_MOST_METADATA} bytes of JSON")
+    return metadata
 
 
 class NewRun(Body):
@@ -57,8 +67,9 @@ class NewRun(Body):
         default=None, pattern=ID, description="The id of the run, which must be new."
     )
     user_id: str = Field(default="", max_length=256, description="Who asks, in your own words.")
-    metadata: JsonObject = Field(
-        default_factory=dict, description="What you want to be kept with the run."
+    metadata: Annotated[JsonObject, AfterValidator(_short)] = Field(
+        default_factory=dict,
+        description="What you want to be kept with the run: at most 65,536 bytes of JSON.",
     )
     state: JsonObject = Field(
         default_factory=dict,
@@ -227,12 +238,22 @@ def _parsed(data: bytes, place: str = "") -> object:
     at = (place,) if place else ()
     if not data:
         raise _fault(at, "a JSON object is needed: send {} to say nothing")
+    if _values_in(data) > MOST_VALUES:
+        raise _fault(at, "it has more than {most} values", most=MOST_VALUES)
     try:
         return json.loads(data, object_pairs_hook=_once, parse_constant=_no_number)
     except RecursionError:
         raise _fault(at, "it is nested too deep") from None
     except ValueError as error:
         raise _fault(at, "it is no JSON: {reason}", reason=_told(error)) from None
+
+
+def _values_in(data: bytes) -> int:
+    """Count about how many values a document has, before it is read: each costs far more there."""
+    if len(data) <= MOST_VALUES:
+        return 0
+    bare = _TEXT.sub(b"", data)
+    return bare.count(b",") + bare.count(b"[") + bare.count(b"{")
 
 
 def _told(error: ValueError) -> str:

@@ -7,7 +7,6 @@ visible: the person who decides sees what would be done.
 import base64
 import hashlib
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,6 +15,7 @@ from importlib.resources import files
 from typing import Final
 
 from loom_ia.access.http.answer_form import AnswerField, fields_of
+from loom_ia.access.legible import legible
 from loom_ia.app.linked import Linked, Settled
 from loom_ia.core.json import JsonObject, JsonValue
 from loom_ia.core.views.notice import ASKS
@@ -303,11 +303,4 @@ def _ending(settled: Settled) -> tuple[str, str]:
 
 def _text(value: str) -> str:
     """Escape a text; what is invisible in it is shown by its number."""
-    seen = "".join(
-        c if c in "\n\t" or unicodedata.category(c) not in _UNSEEN else f"[U+{ord(c):04X}]"
-        for c in value
-    )
-    return escape(seen, quote=True)
-
-
-_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+    return escape(legible(value), quote=True)

@@ -31,6 +31,14 @@ _TICKS_PER_LOOK: Final = 10
 _log = logging.getLogger("loom_ia.access.http")
 
 
+_LAST_WORDS_S: Final = 1.0
+
+
+def _has_said_nothing(line: object) -> bool:
+    """Whether a connection has not sent a whole request head yet."""
+    return getattr(line, "cycle", None) is None
+
+
 class Server(uvicorn.Server):
     """A server of one `Loom`, which it does not close.
 
@@ -87,6 +95,7 @@ class Server(uvicorn.Server):
         """End streams, hand runs back, and wait for what somebody waits for."""
         self._asked()
         self._app.state.stopping.set()
+        await self._hear_last()
         halting = asyncio.create_task(self._loom.halt(within=self._patience))
         cutting = asyncio.create_task(self._cut_lines())
         await super().shutdown(sockets)
@@ -95,6 +104,18 @@ class Server(uvicorn.Server):
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
+
+    async def _hear_last(self) -> None:
+        """Let nobody else in, and let those who just came in say what they want.
+
+        A line that is closed before its first request looks like a refusal.
+        """
+        for server in self.servers:
+            server.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_S):
+                while any(map(_has_said_nothing, self.server_state.connections)):  # noqa: ASYNC110 -- nobody tells
+                    await asyncio.sleep(_LAST_WORDS_S / 50)
 
     async def _watch(self) -> None:
         """Take up what others leave, whatever goes wrong once."""

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import mcp_types as types
 
+from loom_ia.access.legible import legible
 from loom_ia.core.json import readable
 from loom_ia.core.model.artifacts import StoredArtifact, parse_artifact_uri
 from loom_ia.core.model.base import Value
@@ -92,12 +93,12 @@ def asked_text(pending: PendingApproval) -> str:
     shown = pending.payload if pending.kind == "input" else pending.arguments
     said = _(
         "{tool} ({call_id}) with {arguments}",
-        tool=pending.tool_name,
-        call_id=pending.call_id,
-        arguments=bounded(readable(shown)),
+        tool=legible(pending.tool_name),
+        call_id=legible(pending.call_id),
+        arguments=legible(bounded(readable(shown))),
     )
     if pending.reason:
-        said += "\n" + _("Reason: {reason}", reason=bounded(pending.reason))
+        said += "\n" + _("Reason: {reason}", reason=legible(bounded(pending.reason)))
     if pending.kind == "unknown_effect":
         said += "\n" + _("It was interrupted and may have taken effect: granting starts it again.")
     return said

@@ -38,7 +38,7 @@ CONTENT: Final[Mapping[type[Value], tuple[str, ...]]] = MappingProxyType(
     {
         RunResult: ("text", "output", "error", "data", "state"),
         PendingApproval: ("arguments", "reason", "payload", "answer_schema", "sentence"),
-        EffectRecord: ("arguments",),
+        EffectRecord: ("arguments", "digest"),
         StoredArtifact: ("name",),
         SessionFile: ("name",),
         StateValue: ("value",),
