@@ -49,6 +49,7 @@ _INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM
 """What a program sees of our variables; on Windows, also what nothing starts without."""
 _INHERITED_ON_WINDOWS: Final = ("APPDATA", "LOCALAPPDATA", "PATHEXT", "SYSTEMROOT", "TEMP", "TMP")
 
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _DEPTH: Final = 2 * MAX_DEPTH
 
 _FIRST_ID: Final = re.compile(
@@ -220,9 +221,13 @@ def _message(line: bytes, name: str) -> SessionMessage | None:
         return None
     if b"\n" in line:
         return _failed(line, f"the answer is larger than {MESSAGE_BYTES // 1024 // 1024} MiB")
-    with contextlib.suppress(ValueError):
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     try:
+        with contextlib.suppress(UnicodeDecodeError):
+            # Read, then checked: the check by itself reads each value several times over.
+            if (document := json.loads(line)) and _SURROGATE.search(line) is None:
+                return SessionMessage(
+                    jsonrpc_message_adapter.validate_python(document, by_name=False)
+                )
         document = _mended(json.loads(line.decode("utf-8", "replace")), 0)
         return SessionMessage(jsonrpc_message_adapter.validate_python(document, by_name=False))
     except (ValueError, RecursionError):
