@@ -4,6 +4,8 @@ from typing import Final
 
 MESSAGE_BYTES: Final = 10 * 1024 * 1024
 """One message. A larger answer is dropped, and its call fails by an error that says so."""
+MESSAGE_VALUES: Final = 500_000
+"""Values in one message, which are counted before it is read."""
 LIST_PAGES: Final = 50
 TOOLS: Final = 1_000
 DEFINITIONS_CHARS: Final = 2 * 1024 * 1024

@@ -14,8 +14,9 @@ import httpx2
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import INTERNAL_ERROR
 
-from loom_ia.adapters.mcp.bounds import MESSAGE_BYTES
+from loom_ia.adapters.mcp.bounds import MESSAGE_BYTES, MESSAGE_VALUES
 from loom_ia.adapters.mcp.words import Ours, marked
+from loom_ia.core.json import count_values
 
 _SESSION_HEADER: Final = "mcp-session-id"
 _STREAM: Final = "text/event-stream"
@@ -146,13 +147,14 @@ async def _answered(
 
 
 async def _body(response: httpx2.Response, limit: int) -> bytes | None:
-    """Read a body, None when it is larger than that."""
+    """Read a body, None when it is larger than that, or holds too many values."""
     body = bytearray()
     async for chunk in cast("httpx2.AsyncByteStream", response.stream):
         body += chunk
         if len(body) > limit:
             return None
-    return bytes(body)
+    data = bytes(body)
+    return None if len(data) > MESSAGE_VALUES and count_values(data) > MESSAGE_VALUES else data
 
 
 def _is_answer(body: bytes, call: object, *, errors_only: bool = False) -> bool:

@@ -29,9 +29,14 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
-from loom_ia.adapters.mcp.bounds import MESSAGE_BYTES, STDERR_CHARS, STDERR_LINES
+from loom_ia.adapters.mcp.bounds import (
+    MESSAGE_BYTES,
+    MESSAGE_VALUES,
+    STDERR_CHARS,
+    STDERR_LINES,
+)
 from loom_ia.adapters.mcp.words import marked
-from loom_ia.core.json import MAX_DEPTH, storable_text
+from loom_ia.core.json import MAX_DEPTH, count_values, storable_text
 
 _log = logging.getLogger("loom_ia.mcp")
 
@@ -221,6 +226,8 @@ def _message(line: bytes, name: str) -> SessionMessage | None:
         return None
     if b"\n" in line:
         return _failed(line, f"the answer is larger than {MESSAGE_BYTES // 1024 // 1024} MiB")
+    if len(line) > MESSAGE_VALUES and count_values(line) > MESSAGE_VALUES:
+        return _failed(line, f"the answer holds more than {MESSAGE_VALUES} values")
     try:
         with contextlib.suppress(UnicodeDecodeError):
             # Read, then checked: the check by itself reads each value several times over.
