@@ -83,7 +83,7 @@ class Accepted(Value):
 
 
 class Decided(Value):
-    """The calls that a decision was about; none when the run was over already."""
+    """The calls that a decision was about."""
 
     run_id: RunId
     calls: tuple[CallId, ...]
@@ -567,9 +567,12 @@ class Portal:
         calls: Sequence[CallId],
         session_id: SessionId | None,
     ) -> None:
-        """Refuse a second decision where the run is over, which would pass for the first one."""
-        if not calls and call_id is not None:
+        """Refuse a decision on a run that is over, which would pass for one that was taken."""
+        if calls:
+            return
+        if call_id is not None:
             await self._loom.require_undecided(run_id, call_id, session_id=session_id)
+        raise ApprovalStale("nothing was decided: run {run_id} is over", run_id=run_id)
 
     async def _accepted(self, run_id: RunId, session_id: SessionId | None) -> Accepted:
         run = await self._loom.state(run_id, session_id=session_id)

@@ -139,3 +139,18 @@ async def test_a_run_is_stopped_once(open_door: Door) -> None:
     path = f"/runs/{run['run_id']}/cancel"
     assert (await open_door.ask("POST", path)).json()["cancelled"] is True
     assert (await open_door.ask("POST", path, json={"by": "Ana"})).json()["cancelled"] is False
+
+
+@pytest.mark.parametrize("verb", ["approve", "reject"])
+@pytest.mark.parametrize("body", [{}, {"call_id": "fake_0_0"}], ids=["any", "named"])
+@pytest.mark.parametrize("end", ["approve", "cancel"])
+async def test_a_decision_that_comes_too_late_is_no_success(
+    open_door: Door, verb: str, body: dict[str, str], end: str
+) -> None:
+    """Whoever refuses an act that is done, or a run that is over, must not believe that he did."""
+    run = await open_door.begin("envoie", run_id="tard")
+    assert run["status"] == "paused"
+    assert (await open_door.ask("POST", f"/runs/tard/{end}", json={})).status_code == 200
+    await open_door.loom.drain()
+    late = await open_door.ask("POST", f"/runs/tard/{verb}", json=body)
+    assert late.status_code == 409, late.text

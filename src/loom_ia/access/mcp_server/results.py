@@ -97,6 +97,8 @@ def asked_text(pending: PendingApproval) -> str:
         call_id=legible(pending.call_id),
         arguments=legible(bounded(readable(shown))),
     )
+    if pending.sentence:
+        said = f"{legible(bounded(pending.sentence))}\n{said}"
     if pending.reason:
         said += "\n" + _("Reason: {reason}", reason=legible(bounded(pending.reason)))
     if pending.kind == "unknown_effect":

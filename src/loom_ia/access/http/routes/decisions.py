@@ -28,7 +28,7 @@ async def approve(
 
     Only a JSON object is a decision: `{}` grants the one call that waits. Anything else is 422,
     and the request still waits. A second decision is 409 with who decided and when; a call that
-    does not wait is 404 with those that do. `calls` is empty when the run is over. Scope:
+    does not wait is 404 with those that do; where the run is over, nothing is decided: 409. Scope:
     `approve`.
     """
     visit.require("approve")
