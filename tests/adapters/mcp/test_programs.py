@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import resource
-import time
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -249,8 +248,8 @@ async def test_no_code_of_a_server_repeats_a_call(hand: Hand, stack: AsyncExitSt
 
 
 @pytest.mark.parametrize("kind", ["nodes", "many"])
-async def test_a_list_holds_nobody_up(hand: Hand, stack: AsyncExitStack, kind: str) -> None:
-    """A huge schema is withheld and a long list is read without stopping anything else."""
+async def test_a_huge_schema_hides_no_other(hand: Hand, stack: AsyncExitStack, kind: str) -> None:
+    """A huge schema is withheld by itself, and a long list is read to its end."""
     huge: Any = {"type": "integer"}
     for _ in range(16):
         huge = {"anyOf": [huge, huge]}
@@ -259,21 +258,9 @@ async def test_a_list_holds_nobody_up(hand: Hand, stack: AsyncExitStack, kind: s
     else:
         hand.mark("one_page")
         hand.define(*(definition(f"t{n}", description="d" * 1_500) for n in range(500)))
-    worst = 0.0
-
-    async def tick() -> None:
-        nonlocal worst
-        last = time.monotonic()
-        while True:
-            await asyncio.sleep(0.005)
-            now = time.monotonic()
-            worst, last = max(worst, now - last), now
-
-    ticking = asyncio.create_task(tick())
     opened = await kept(stack, hand.source(connect_timeout=60)).open(context())
-    ticking.cancel()
     assert len(names(opened)) == (1 if kind == "nodes" else 500)
-    assert worst < 1.0
+    assert ("huge" in opened.withheld) == (kind == "nodes")
 
 
 async def test_a_harmless_call_is_made_once_more(hand: Hand, stack: AsyncExitStack) -> None:
